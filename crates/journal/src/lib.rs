@@ -1,0 +1,22 @@
+//! The journal: the only truth, behind a port.
+
+mod append;
+mod error;
+mod listing;
+mod mint;
+mod port;
+mod snapshot;
+mod verify;
+
+pub use append::{
+    Appended, EVENTS_MAX, Expected, Key, KeyError, KeyedPart, NewEvent, Ownership, PAYLOAD_MAX, Part,
+    REFS_MAX, content,
+};
+pub use error::{AppendError, ForkError, ReadError, StorageError, StorageFailure};
+pub use listing::{
+    Attrs, Branch, Fork, ForkPoint, Head, ListAfter, ListFilter, Listed, Status, StatusError, StreamSummary,
+};
+pub use mint::{mint, mint_owner, now};
+pub use port::{Answer, Journal, PAGE_MAX, Tail};
+pub use snapshot::{FoldVersion, SNAPSHOT_MAX, Snapshot};
+pub use verify::{Problem, Report, VerifyProgress, silent};

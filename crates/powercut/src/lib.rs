@@ -1,0 +1,1 @@
+//! A SQLite VFS that loses power.

@@ -1,0 +1,35 @@
+//! The words every other crate speaks: names, ids, hashes, times and the event envelope.
+//!
+//! Nothing here performs I/O, reads a clock or draws randomness: a value of one of these types has been checked
+//! once, when it was made, and is the proof of that check from then on.
+//!
+//! ```
+//! use weir_types::{BranchId, Hash, StreamName};
+//!
+//! let stream: StreamName = "session:01J9ZD".parse()?;
+//! let main = BranchId::main(stream);
+//! assert_eq!(main.to_string(), "session:01J9ZD@main");
+//! assert!("tab\there".parse::<StreamName>().is_err());
+//! assert_eq!(Hash::of(b"").to_string()[..8], *"e3b0c442");
+//! # Ok::<(), weir_types::NameError>(())
+//! ```
+
+mod chain;
+mod event;
+mod explain;
+mod hash;
+mod id;
+mod meta;
+mod name;
+mod reserved;
+mod time;
+
+pub use chain::{ChainInput, PAYLOAD_INLINE_MAX};
+pub use event::{Event, Position, Seq};
+pub use explain::{Explain, Fault};
+pub use hash::{Hash, HashError, Hasher};
+pub use id::{EventId, IdError, OwnerId};
+pub use meta::{Meta, MetaError};
+pub use name::{BranchId, BranchName, Kind, NameError, StreamName};
+pub use reserved::{RESERVED_KINDS, RESERVED_STREAMS, is_reserved_kind, is_reserved_stream};
+pub use time::{TimeError, Timestamp};
