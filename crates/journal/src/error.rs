@@ -65,6 +65,20 @@ impl StorageFailure {
     }
 }
 
+impl Explain for StorageError {
+    fn code(&self) -> &'static str {
+        "journal::storage"
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        self.what.help().into()
+    }
+
+    fn fault(&self) -> Fault {
+        self.what.fault()
+    }
+}
+
 /// Why nothing was appended.
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {

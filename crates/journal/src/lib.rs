@@ -2,6 +2,7 @@
 
 mod append;
 mod error;
+pub mod follow;
 mod listing;
 mod mint;
 mod port;
