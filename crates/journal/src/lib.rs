@@ -3,6 +3,7 @@
 mod append;
 mod error;
 pub mod follow;
+pub mod lines;
 mod listing;
 mod mint;
 mod port;
