@@ -7,6 +7,7 @@ pub mod lines;
 mod listing;
 mod mint;
 mod port;
+pub mod rules;
 mod snapshot;
 mod verify;
 
