@@ -1,12 +1,19 @@
 //! Project tasks: `cargo xtask test | layers | soak | bench | dictionary`.
 
 mod dictionary;
+mod layers;
+mod process;
 mod samples;
+mod test;
+mod tools;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use clap::Parser;
+
+use self::process::Ended;
 
 /// Most tasks have nothing to say but that they went well.
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
@@ -15,13 +22,37 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
+    /// Run what CI runs: format, clippy, layers, tests, doctests, docs, cargo deny
+    Test(test::Args),
+    /// Check that dependencies between crates point down the map
+    Layers,
+    /// Run the exhaustive versions of the long tests
+    Soak {
+        /// Passed on to nextest, for example part of a test's name
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Measure one of the parts against its rivals, in release
+    Bench {
+        /// What to measure
+        #[arg(value_parser = ["journal"])]
+        part: String,
+        /// Passed on to the benchmark; `--help` lists what it takes
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Train the dictionary that the journal compresses with, or check the one that is committed
     Dictionary(dictionary::Args),
 }
 
 fn main() -> ExitCode {
+    let root = root();
     let done = match Task::parse() {
-        Task::Dictionary(args) => dictionary::run(&root(), &args),
+        Task::Test(args) => test::run(&root, &args),
+        Task::Layers => layers::run(&root),
+        Task::Soak { arguments } => soak(&root, &arguments),
+        Task::Bench { part, arguments } => bench(&root, &part, &arguments),
+        Task::Dictionary(args) => dictionary::run(&root, &args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -36,4 +67,26 @@ fn main() -> ExitCode {
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()
+}
+
+fn soak(root: &Path, arguments: &[String]) -> Outcome {
+    let mut nextest = Command::new(tools::NEXTEST.ensure(root)?);
+    nextest.args(["nextest", "run", "--profile", "soak", "--workspace", "--all-features"]).args(arguments);
+    nextest.env("WEIR_SOAK", "1").current_dir(root);
+    must(&mut nextest, Duration::from_secs(12 * 60 * 60))
+}
+
+fn bench(root: &Path, part: &str, arguments: &[String]) -> Outcome {
+    // The rivals live in a workspace of their own: the product never compiles them.
+    let mut cargo = process::cargo();
+    cargo.args(["run", "--release", "--locked", "--bin", part, "--"]).args(arguments);
+    cargo.current_dir(root.join("bench"));
+    must(&mut cargo, Duration::from_secs(6 * 60 * 60))
+}
+
+fn must(command: &mut Command, cap: Duration) -> Outcome {
+    match process::run(command, cap)? {
+        Ended::Well => Ok(()),
+        how => Err(format!("`{}` {how}", process::shown(command)).into()),
+    }
 }
