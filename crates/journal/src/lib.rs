@@ -5,6 +5,7 @@ mod error;
 pub mod follow;
 pub mod lines;
 mod listing;
+mod memory;
 mod mint;
 mod port;
 pub mod rules;
@@ -19,6 +20,7 @@ pub use error::{AppendError, ForkError, ReadError, StorageError, StorageFailure}
 pub use listing::{
     Attrs, Branch, Fork, ForkPoint, Head, ListAfter, ListFilter, Listed, Status, StatusError, StreamSummary,
 };
+pub use memory::MemoryJournal;
 pub use mint::{mint, mint_owner, now};
 pub use port::{Answer, Journal, PAGE_MAX, Tail};
 pub use snapshot::{FoldVersion, SNAPSHOT_MAX, Snapshot};
