@@ -1,0 +1,382 @@
+//! The engine as the rest of the program sees it.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::{Semaphore, oneshot};
+use weir_blobs::Blobs;
+use weir_journal::follow::{self, Hub, Store};
+use weir_journal::{
+    Answer, AppendError, Appended, Branch, FoldVersion, Fork, ForkError, Head, Journal, KeyedPart, ListAfter,
+    ListFilter, Listed, NewEvent, PAGE_MAX, PAYLOAD_MAX, Part, ReadError, Report, SNAPSHOT_MAX, Snapshot,
+    StorageError, StreamSummary, Tail, VerifyProgress, rules,
+};
+use weir_types::{BranchId, Event, EventId, Hash, Kind, Position, Seq, StreamName};
+
+use crate::commit::{Committer, Counters, Request, Size};
+use crate::connection::Location;
+use crate::facts::Facts;
+use crate::open::{OpenError, Opened, Options};
+use crate::pool::{self, Pool};
+use crate::read::Loaded;
+use crate::record::Record;
+use crate::rows::Error;
+use crate::write::{Append, Writer};
+use crate::{check, checkpoint, facts, open, record};
+
+/// Kibibytes of appends waiting for the commit thread; beyond that, callers wait before they queue.
+const QUEUE_KIB_MAX: usize = 64 * 1024;
+
+/// Work above this many bytes is encoded on a blocking thread.
+const ENCODE_INLINE_MAX: usize = 32 * 1024;
+
+/// A journal in one SQLite file. Several processes may have the same file open at once.
+pub struct SqliteJournal {
+    source: Arc<Source>,
+    hub: Arc<Hub>,
+    queue: Sender<Request>,
+    room: Arc<Semaphore>,
+    counters: Arc<Counters>,
+    reads: Arc<AtomicU64>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Held for as long as the file is in use.
+    _lock: Option<std::fs::File>,
+}
+
+/// Where followers and readers get events from.
+struct Source {
+    pool: Arc<Pool>,
+    blobs: Arc<dyn Blobs>,
+    location: Location,
+}
+
+/// What the engine has done since it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// Transactions, each with one sync.
+    pub commits: u64,
+    /// Requests committed by them.
+    pub requests: u64,
+    /// Events appended.
+    pub events: u64,
+    /// Copies of the log into the file.
+    pub checkpoints: u64,
+    /// Rows looked up.
+    pub reads: u64,
+}
+
+impl SqliteJournal {
+    /// Opens or makes a journal.
+    ///
+    /// # Errors
+    /// When the place is not safe, the file is not ours or too new, or the storage fails. Nothing is changed then.
+    pub async fn open(options: Options) -> Result<Self, OpenError> {
+        let Options { path, blobs, vfs } = options;
+        let opened = tokio::task::spawn_blocking(move || {
+            open::open(&path, vfs.as_deref()).and_then(|o| start(o, blobs))
+        });
+        match opened.await {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+
+    /// Finishes what is queued, stops the threads and closes the file. Appends after this fail.
+    pub async fn close(&self) {
+        let _ = self.queue.send(Request::Close);
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let pool = self.source.pool.clone();
+        let joined = tokio::task::spawn_blocking(move || {
+            pool.close();
+            threads.into_iter().for_each(|thread| drop(thread.join()));
+        });
+        let _ = joined.await;
+    }
+
+    /// What the engine has done since it was opened.
+    pub fn stats(&self) -> Stats {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let Counters { commits, events, requests, checkpoints } = &*self.counters;
+        let (commits, events, requests) = (load(commits), load(events), load(requests));
+        Stats { commits, requests, events, checkpoints: load(checkpoints), reads: load(&self.reads) }
+    }
+
+    /// Copies the file, as it is at one moment, to `target`, while others go on writing.
+    ///
+    /// # Errors
+    /// When the target exists or cannot be written.
+    pub async fn backup_to(&self, target: &Path) -> Result<(), StorageError> {
+        facts::backup(self.source.location.clone(), target.to_owned()).await
+    }
+
+    /// Facts about the file, for people who look for trouble.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub async fn facts(&self) -> Result<Facts, ReadError> {
+        let wal = self.source.location.wal();
+        self.source.pool.read(move |reader| facts::gather(reader, &wal)).await
+    }
+}
+
+impl Drop for SqliteJournal {
+    fn drop(&mut self) {
+        let _ = self.queue.send(Request::Close);
+    }
+}
+
+/// Starts the threads on an opened file.
+fn start(opened: Opened, blobs: Arc<dyn Blobs>) -> Result<SqliteJournal, OpenError> {
+    let Opened { location, mut connection, lock } = opened;
+    let (hub, counters, reads) = (Hub::new(), Arc::<Counters>::default(), Arc::<AtomicU64>::default());
+    let log_pages = Arc::new(AtomicI32::new(0));
+    let pages = log_pages.clone();
+    let hook = move |_: &mut rusqlite::hooks::Wal, count| {
+        pages.store(count, Ordering::Relaxed);
+        Ok(())
+    };
+    let explain = |error| OpenError::Storage(location.explain(error));
+    connection.wal_hook(Some(hook)).map_err(explain)?;
+    let reader = pool::reader(connection, Arc::default()).map_err(|error| match error {
+        Error::Sqlite(error) => OpenError::Storage(location.explain(error)),
+        Error::Read(ReadError::Storage(error)) => OpenError::Storage(error),
+        Error::Read(_) => OpenError::NotAJournal { path: location.path.to_path_buf() },
+    })?;
+    let mut writer = Writer::new(reader, hub.clone());
+    writer.notice_others().map_err(explain)?;
+    let (queue, inbox) = channel();
+    let (wake, wakes) = sync_channel(1);
+    let committer = Committer {
+        writer,
+        inbox,
+        hub: hub.clone(),
+        location: location.clone(),
+        counters: counters.clone(),
+        log_pages,
+        checkpoint: wake,
+        written: Vec::new(),
+    };
+    let (checkpoint_location, checkpoint_counters) = (location.clone(), counters.clone());
+    let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+        let source = |source| OpenError::Directory { path: location.path.to_path_buf(), source };
+        std::thread::Builder::new().name(name.into()).spawn(work).map_err(source)
+    };
+    let threads = vec![
+        spawn("weir-commit", Box::new(move || committer.run()))?,
+        spawn(
+            "weir-checkpoint",
+            Box::new(move || checkpoint::run(&checkpoint_location, &wakes, &checkpoint_counters)),
+        )?,
+    ];
+    let pool = Pool::new(location.clone(), reads.clone());
+    let (source, room) =
+        (Arc::new(Source { pool, blobs, location }), Arc::new(Semaphore::new(QUEUE_KIB_MAX)));
+    let threads = Mutex::new(threads);
+    Ok(SqliteJournal { source, hub, queue, room, counters, reads, threads, _lock: lock })
+}
+
+impl Source {
+    /// Fetches large payloads from the blob store.
+    async fn fill(&self, loaded: Vec<Loaded>) -> Result<Vec<Event>, ReadError> {
+        let mut events = Vec::with_capacity(loaded.len());
+        for Loaded { mut event, in_blob } in loaded {
+            if in_blob {
+                let content = self.blobs.get_bytes(event.payload_hash, PAYLOAD_MAX as u64).await;
+                let (branch, seq) = (event.branch_id(), event.seq);
+                event.payload = content.map_err(|source| ReadError::Blob { branch, seq, source })?;
+            }
+            events.push(event);
+        }
+        Ok(events)
+    }
+
+    async fn events<F>(&self, read: F) -> Result<Vec<Event>, ReadError>
+    where
+        F: FnOnce(&mut crate::read::Reader) -> Result<Vec<Loaded>, Error> + Send + 'static,
+    {
+        let loaded = self.pool.read(read).await?;
+        self.fill(loaded).await
+    }
+}
+
+impl Store for Source {
+    fn page(&self, branch: &BranchId, after: Seq) -> BoxFuture<'_, Result<Vec<Event>, ReadError>> {
+        let branch = branch.clone();
+        Box::pin(self.events(move |reader| reader.read(&branch, after, PAGE_MAX)))
+    }
+
+    fn page_all(&self, after: Position) -> BoxFuture<'_, Result<Vec<Event>, ReadError>> {
+        Box::pin(self.events(move |reader| reader.read_all(after, PAGE_MAX)))
+    }
+}
+
+impl SqliteJournal {
+    async fn append_all(&self, parts: Vec<Part>) -> Result<Vec<Appended>, AppendError> {
+        rules::check_limits(&parts)?;
+        for event in parts.iter().flat_map(|part| &part.events).filter(|event| event.is_large()) {
+            self.source.blobs.put_bytes(event.payload().clone()).await.map_err(AppendError::Blob)?;
+        }
+        let (append, size) = encode(parts).await;
+        let kib = u32::try_from((size.bytes / 1024 + 1).min(QUEUE_KIB_MAX)).unwrap_or(u32::MAX);
+        let closed = || AppendError::from(self.source.location.closed());
+        let room = self.room.clone().acquire_many_owned(kib).await.map_err(|_| closed())?;
+        let (reply, answer) = oneshot::channel();
+        self.queue.send(Request::Append { append, size, reply, _room: room }).map_err(|_| closed())?;
+        answer.await.map_err(|_| closed())?
+    }
+
+    async fn fork_at(&self, fork: Fork) -> Result<Branch, ForkError> {
+        let closed = || ForkError::Read(self.source.location.closed().into());
+        let (reply, answer) = oneshot::channel();
+        self.queue.send(Request::Fork { fork, reply }).map_err(|_| closed())?;
+        answer.await.map_err(|_| closed())?
+    }
+}
+
+/// Encodes the records of an append before it queues up.
+async fn encode(parts: Vec<Part>) -> (Append, Size) {
+    let events = parts.iter().flat_map(|part| &part.events);
+    let work: usize = events.filter(|event| !event.is_large()).map(|event| event.payload().len() + 256).sum();
+    if work <= ENCODE_INLINE_MAX {
+        return encode_now(parts);
+    }
+    match tokio::task::spawn_blocking(move || encode_now(parts)).await {
+        Ok(encoded) => encoded,
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    }
+}
+
+fn encode_now(parts: Vec<Part>) -> (Append, Size) {
+    let events: Vec<&NewEvent> = parts.iter().flat_map(|part| &part.events).collect();
+    let records: Vec<Record> = events.into_iter().map(record::encode).collect();
+    let size =
+        Size { events: records.len(), bytes: records.iter().map(|record| record.bytes.len() + 128).sum() };
+    (Append { parts, records }, size)
+}
+
+impl Journal for SqliteJournal {
+    fn append(&self, parts: Vec<Part>) -> Answer<'_, Vec<Appended>, AppendError> {
+        Box::pin(self.append_all(parts))
+    }
+
+    fn fork(&self, fork: Fork) -> Answer<'_, Branch, ForkError> {
+        Box::pin(self.fork_at(fork))
+    }
+
+    fn head<'a>(&'a self, branch: &'a BranchId) -> Answer<'a, Option<Head>, ReadError> {
+        let id = branch.clone();
+        Box::pin(self.source.pool.read(move |reader| match reader.rows.branch(&id)? {
+            Some(branch) => Ok(Some(reader.rows.head(&branch)?.to_head())),
+            None => Ok(None),
+        }))
+    }
+
+    fn read<'a>(
+        &'a self,
+        branch: &'a BranchId,
+        after: Seq,
+        limit: usize,
+    ) -> Answer<'a, Vec<Event>, ReadError> {
+        let id = branch.clone();
+        Box::pin(self.source.events(move |reader| reader.read(&id, after, limit.min(PAGE_MAX))))
+    }
+
+    fn read_back<'a>(
+        &'a self,
+        branch: &'a BranchId,
+        before: Option<Seq>,
+        limit: usize,
+    ) -> Answer<'a, Vec<Event>, ReadError> {
+        let id = branch.clone();
+        Box::pin(self.source.events(move |reader| reader.read_back(&id, before, limit.min(PAGE_MAX))))
+    }
+
+    fn by_kind<'a>(
+        &'a self,
+        branch: &'a BranchId,
+        kind: &'a Kind,
+        after: Seq,
+        limit: usize,
+    ) -> Answer<'a, Vec<Event>, ReadError> {
+        let (id, kind) = (branch.clone(), kind.clone());
+        Box::pin(self.source.events(move |reader| reader.by_kind(&id, &kind, after, limit.min(PAGE_MAX))))
+    }
+
+    fn by_id(&self, id: EventId) -> Answer<'_, Option<Event>, ReadError> {
+        let found = self.source.events(move |reader| Ok(reader.by_id(id)?.into_iter().collect()));
+        Box::pin(async move { Ok(found.await?.pop()) })
+    }
+
+    fn children(&self, of: EventId, after: Position, limit: usize) -> Answer<'_, Vec<Event>, ReadError> {
+        Box::pin(self.source.events(move |reader| reader.children(of, after, limit.min(PAGE_MAX))))
+    }
+
+    fn read_all(&self, after: Position, limit: usize) -> Answer<'_, Vec<Event>, ReadError> {
+        Box::pin(self.source.events(move |reader| reader.read_all(after, limit.min(PAGE_MAX))))
+    }
+
+    fn tail(&self, branch: &BranchId, after: Seq) -> Tail {
+        let tail = follow::tail(self.source.clone(), self.hub.clone(), branch.clone(), after);
+        let _ = self.queue.send(Request::Follow);
+        tail
+    }
+
+    fn tail_all(&self, after: Position) -> Tail {
+        let tail = follow::tail_all(self.source.clone(), self.hub.clone(), after);
+        let _ = self.queue.send(Request::Follow);
+        tail
+    }
+
+    fn streams(&self, after: Option<StreamName>, limit: usize) -> Answer<'_, Vec<StreamSummary>, ReadError> {
+        Box::pin(self.source.pool.read(move |reader| reader.streams(after.as_ref(), limit.min(PAGE_MAX))))
+    }
+
+    fn branches<'a>(&'a self, stream: &'a StreamName) -> Answer<'a, Vec<Branch>, ReadError> {
+        let stream = stream.clone();
+        Box::pin(self.source.pool.read(move |reader| reader.branches(&stream)))
+    }
+
+    fn list(
+        &self,
+        filter: ListFilter,
+        after: Option<ListAfter>,
+        limit: usize,
+    ) -> Answer<'_, Vec<Listed>, ReadError> {
+        Box::pin(
+            self.source.pool.read(move |reader| reader.list(&filter, after.as_ref(), limit.min(PAGE_MAX))),
+        )
+    }
+
+    fn keys<'a>(&'a self, branch: &'a BranchId, from: Seq, to: Seq) -> Answer<'a, Vec<KeyedPart>, ReadError> {
+        let id = branch.clone();
+        Box::pin(self.source.pool.read(move |reader| reader.keys(&id, from, to)))
+    }
+
+    fn refers_to(&self, hash: Hash) -> Answer<'_, bool, ReadError> {
+        Box::pin(self.source.pool.read(move |reader| reader.refers_to(hash)))
+    }
+
+    fn put_snapshot(&self, snapshot: Snapshot) -> Answer<'_, (), AppendError> {
+        let too_large = snapshot.state.len() > SNAPSHOT_MAX;
+        let sent = too_large || self.queue.send(Request::Snapshot { snapshot }).is_ok();
+        let result = if sent { Ok(()) } else { Err(self.source.location.closed().into()) };
+        Box::pin(std::future::ready(result))
+    }
+
+    fn snapshot<'a>(
+        &'a self,
+        branch: &'a BranchId,
+        fold: &'a FoldVersion,
+    ) -> Answer<'a, Option<Snapshot>, ReadError> {
+        let (id, fold) = (branch.clone(), fold.clone());
+        Box::pin(self.source.pool.read(move |reader| reader.snapshot(&id, &fold)))
+    }
+
+    fn verify(&self, stream: Option<StreamName>, progress: VerifyProgress) -> Answer<'_, Report, ReadError> {
+        Box::pin(check::verify(&self.source.pool, &self.source.blobs, stream, progress))
+    }
+}

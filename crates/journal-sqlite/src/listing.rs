@@ -1,0 +1,183 @@
+//! Look-ups that read no events: streams, branches, attributes, keys, refs and snapshots.
+
+use std::sync::Arc;
+
+use rusqlite::{ToSql, params};
+use weir_journal::{
+    Attrs, Branch, FoldVersion, ForkPoint, KeyedPart, ListAfter, ListFilter, Listed, Snapshot, StreamSummary,
+};
+use weir_types::{BranchId, Hash, OwnerId, Seq, StreamName, Timestamp};
+
+use crate::read::Reader;
+use crate::rows::{BranchRow, HeadRow, Result, clamp, convert, parse, timestamp, unsigned};
+
+impl Reader {
+    pub(crate) fn streams(&mut self, after: Option<&StreamName>, limit: usize) -> Result<Vec<StreamSummary>> {
+        let sql = "SELECT no, name, owner FROM streams WHERE name > ?1 ORDER BY name LIMIT ?2";
+        let key = (after.map_or("", StreamName::as_str), clamp(limit as u64));
+        let found = self.rows.many(sql, key, |row| {
+            let owner: Option<Vec<u8>> = row.get(2)?;
+            Ok((
+                row.get::<_, i64>(0)?,
+                parse::<StreamName>(row, 1)?,
+                owner.as_deref().and_then(OwnerId::from_slice),
+            ))
+        })?;
+        found.into_iter().map(|(no, stream, owner)| self.summary(no, stream, owner)).collect()
+    }
+
+    fn summary(&self, no: i64, stream: StreamName, owner: Option<OwnerId>) -> Result<StreamSummary> {
+        let sql = "SELECT count(*), coalesce(sum(seq - at), 0), coalesce(max(ts), 0) \
+                   FROM branches JOIN heads ON heads.branch = branches.no WHERE stream = ?1";
+        let summary = self.rows.one(sql, [no], |row| {
+            let (branches, events, updated) = (unsigned(row, 0)?, unsigned(row, 1)?, timestamp(row, 2)?);
+            Ok(StreamSummary { stream, branches, events, updated, owner })
+        })?;
+        Ok(summary.ok_or(rusqlite::Error::QueryReturnedNoRows)?)
+    }
+
+    pub(crate) fn branches(&mut self, stream: &StreamName) -> Result<Vec<Branch>> {
+        let Some(no) = self.rows.stream_no(stream)? else { return Ok(Vec::new()) };
+        let mut made = Vec::new();
+        for (row, head) in self.branches_of(Some(no))? {
+            let parent = match row.parent {
+                None => None,
+                Some(parent) => {
+                    let branch = self.rows.branch_by_no(parent)?.id.branch.clone();
+                    Some(ForkPoint { branch, at: Seq(row.at), chain: row.chain })
+                }
+            };
+            made.push(Branch { name: row.id.branch.clone(), parent, head: head.to_head() });
+        }
+        Ok(made)
+    }
+
+    /// Every branch, of one stream or of all, in the order they were made, with its head.
+    pub(crate) fn branches_of(&mut self, stream: Option<i64>) -> Result<Vec<(Arc<BranchRow>, HeadRow)>> {
+        let numbers: Vec<i64> = match stream {
+            Some(stream) => {
+                self.rows.many("SELECT no FROM branches WHERE stream = ?1 ORDER BY no", [stream], |row| {
+                    row.get(0)
+                })?
+            }
+            None => self.rows.many("SELECT no FROM branches ORDER BY no", [], |row| row.get(0))?,
+        };
+        numbers
+            .into_iter()
+            .map(|no| {
+                let row = self.rows.branch_by_no(no)?;
+                let head = self.rows.head(&row)?;
+                Ok((row, head))
+            })
+            .collect()
+    }
+
+    pub(crate) fn list(
+        &mut self,
+        filter: &ListFilter,
+        after: Option<&ListAfter>,
+        limit: usize,
+    ) -> Result<Vec<Listed>> {
+        let after_branch = match after {
+            Some(after) => self.rows.existing(&after.branch)?.no,
+            None => 0,
+        };
+        let after_due = after.and_then(|after| after.due).map_or(i64::MIN, Timestamp::as_micros);
+        let status = filter.status.map(weir_journal::Status::as_str);
+        let due_before = filter.due_before.map(Timestamp::as_micros);
+        let limit = clamp(limit as u64);
+        let mut conditions: Vec<&str> = Vec::new();
+        let mut values: Vec<(&str, &dyn ToSql)> = vec![(":limit", &limit), (":after", &after_branch)];
+        for (condition, name, value, given) in [
+            ("status = :status", ":status", &status as &dyn ToSql, status.is_some()),
+            ("principal = :principal", ":principal", &filter.principal, filter.principal.is_some()),
+            ("agent = :agent", ":agent", &filter.agent, filter.agent.is_some()),
+            ("due <= :due", ":due", &due_before, due_before.is_some()),
+        ] {
+            if given {
+                conditions.push(condition);
+                values.push((name, value));
+            }
+        }
+        let order = if due_before.is_some() {
+            conditions.push("(due, branch) > (:after_due, :after)");
+            values.push((":after_due", &after_due));
+            "due, branch"
+        } else {
+            conditions.push("branch > :after");
+            "branch"
+        };
+        let sql = format!(
+            "SELECT branch, status, principal, agent, title, due FROM attrs WHERE {} ORDER BY {order} LIMIT :limit",
+            conditions.join(" AND ")
+        );
+        let found = self.rows.many(&sql, values.as_slice(), |row| {
+            let due: Option<i64> = row.get(5)?;
+            let due = due.map(|_| timestamp(row, 5)).transpose()?;
+            let (principal, agent, title) = (row.get(2)?, row.get(3)?, row.get(4)?);
+            Ok((row.get::<_, i64>(0)?, Attrs { status: parse(row, 1)?, principal, agent, title, due }))
+        })?;
+        found.into_iter().map(|(no, attrs)| self.listed(no, attrs)).collect()
+    }
+
+    fn listed(&mut self, no: i64, attrs: Attrs) -> Result<Listed> {
+        let branch = self.rows.branch_by_no(no)?;
+        let head = self.rows.head(&branch)?.to_head();
+        let owner = self.rows.one("SELECT owner FROM streams WHERE no = ?1", [branch.stream], |row| {
+            Ok(row.get::<_, Option<Vec<u8>>>(0)?.as_deref().and_then(OwnerId::from_slice))
+        })?;
+        Ok(Listed { branch: branch.id.clone(), attrs, owner: owner.flatten(), head })
+    }
+
+    pub(crate) fn keys(&mut self, branch: &BranchId, from: Seq, to: Seq) -> Result<Vec<KeyedPart>> {
+        let branch = self.rows.existing(branch)?;
+        let sql =
+            "SELECT key, first, last FROM keys WHERE branch = ?1 AND last BETWEEN ?2 AND ?3 ORDER BY last";
+        Ok(self.rows.many(sql, params![branch.no, clamp(from.0), clamp(to.0)], |row| {
+            Ok(KeyedPart { key: parse(row, 0)?, first: Seq(unsigned(row, 1)?), last: Seq(unsigned(row, 2)?) })
+        })?)
+    }
+
+    pub(crate) fn refers_to(&mut self, hash: Hash) -> Result<bool> {
+        let sql = "SELECT 1 FROM refs WHERE hash = ?1 LIMIT 1";
+        Ok(self.rows.one(sql, [hash.as_bytes()], |_| Ok(()))?.is_some())
+    }
+
+    /// The newest snapshot along the lineage that still fits the events.
+    pub(crate) fn snapshot(&mut self, id: &BranchId, fold: &FoldVersion) -> Result<Option<Snapshot>> {
+        let mut branch = self.rows.existing(id)?;
+        let mut to = u64::MAX;
+        loop {
+            let head = self.rows.head(&branch)?;
+            to = to.min(head.seq);
+            if let Some(found) = self.own_snapshot(&branch, &head, to, fold)? {
+                return Ok(Some(found));
+            }
+            let Some(parent) = branch.parent else { return Ok(None) };
+            to = to.min(branch.at);
+            branch = self.rows.branch_by_no(parent)?;
+        }
+    }
+
+    fn own_snapshot(
+        &mut self,
+        branch: &BranchRow,
+        head: &HeadRow,
+        to: u64,
+        fold: &FoldVersion,
+    ) -> Result<Option<Snapshot>> {
+        let sql = "SELECT seq, chain, state FROM snapshots \
+                   WHERE branch = ?1 AND fold = ?2 AND version = ?3 AND seq BETWEEN ?4 AND ?5 ORDER BY seq DESC";
+        let key = params![branch.no, fold.fold, fold.version, clamp(branch.at.max(1)), clamp(to)];
+        let found = self.rows.many(sql, key, |row| {
+            Ok((unsigned(row, 0)?, convert(row, 1, Hash::from_slice)?, row.get::<_, Vec<u8>>(2)?))
+        })?;
+        for (seq, chain, state) in found {
+            if self.rows.chain_before(branch, head, seq + 1)? == chain {
+                let (branch, fold) = (branch.id.clone(), fold.clone());
+                return Ok(Some(Snapshot { branch, seq: Seq(seq), chain, fold, state: state.into() }));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,213 @@
+//! Opening a journal: is the place safe, is the file ours, is it of a version we know.
+
+use std::borrow::Cow;
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use weir_blobs::Blobs;
+use weir_journal::StorageError;
+use weir_types::{Explain, Fault};
+
+use crate::connection::{Location, Role};
+use crate::schema::{self, Identity};
+use crate::{dictionary, filesystem};
+
+/// How to open a journal.
+pub struct Options {
+    /// The file; made if it is not there. `lock`, beside it, tells its users from somebody who changes its format.
+    pub path: PathBuf,
+    /// Where large payloads go.
+    pub blobs: Arc<dyn Blobs>,
+    /// Another SQLite VFS than the system's, for tests; nothing is then checked or locked beside the file.
+    pub vfs: Option<String>,
+}
+
+/// Why a journal was not opened. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The file is not a journal.
+    #[error("`{}` is not a journal", .path.display())]
+    NotAJournal {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A newer version wrote it.
+    #[error("`{}` has format version {found}; this version of weir reads up to {supported}", .path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: i32,
+        /// Ours.
+        supported: i32,
+    },
+    /// Locks and shared memory do not work there.
+    #[error("`{}` is on a network file system ({kind})", .path.display())]
+    Network {
+        /// The directory.
+        path: PathBuf,
+        /// Which.
+        kind: &'static str,
+    },
+    /// An older file must be brought up to date, but others are using it.
+    #[error("`{}` must be brought from format version {found} to {wanted}, but other processes are using it", .path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: i32,
+        /// Ours.
+        wanted: i32,
+    },
+    /// The directory cannot be used.
+    #[error("cannot use `{}`", .path.display())]
+    Directory {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// SQLite cannot use the file.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+impl Explain for OpenError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::NotAJournal { .. } => "journal::not-a-journal",
+            Self::Newer { .. } => "journal::newer",
+            Self::Network { .. } => "journal::network",
+            Self::InUse { .. } => "journal::in-use",
+            Self::Directory { .. } | Self::Storage(_) => "journal::storage",
+        }
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        match self {
+            Self::NotAJournal { .. } => {
+                "move that file away, or choose another directory with `--data-dir DIR`".into()
+            }
+            Self::Newer { .. } => {
+                "use the newer weir that wrote it, or choose another `--data-dir DIR`".into()
+            }
+            Self::Network { .. } => "keep the data on a local disk: choose one with `--data-dir DIR`".into(),
+            Self::InUse { .. } => {
+                "stop the other weir processes, then repeat; `weir doctor` names them".into()
+            }
+            Self::Directory { .. } => {
+                "make the data directory writable for this user, or choose another with `--data-dir DIR`"
+                    .into()
+            }
+            Self::Storage(error) => error.help(),
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        match self {
+            Self::NotAJournal { .. } | Self::Network { .. } | Self::Newer { .. } => Fault::Input,
+            Self::InUse { .. } => Fault::Conflict,
+            Self::Directory { .. } => Fault::Storage,
+            Self::Storage(error) => error.fault(),
+        }
+    }
+}
+
+/// How long an upgrade waits for the other users of a file to go.
+const UPGRADE_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// An opened file: the connection that will commit, and the lock that says it is in use.
+pub(crate) struct Opened {
+    pub(crate) location: Location,
+    pub(crate) connection: Connection,
+    pub(crate) lock: Option<File>,
+}
+
+/// Opens or makes the file. Blocks.
+pub(crate) fn open(path: &Path, vfs: Option<&str>) -> Result<Opened, OpenError> {
+    let location = Location { path: path.into(), vfs: vfs.map(Into::into) };
+    let lock = match vfs {
+        Some(_) => None,
+        None => Some(enter_directory(path)?),
+    };
+    let mut connection = location.connect(Role::Commit).map_err(|error| refuse(&location, error))?;
+    let supported = schema::STEPS.len() as i32;
+    match schema::identify(&connection).map_err(|error| refuse(&location, error))? {
+        Identity::Foreign => return Err(OpenError::NotAJournal { path: path.to_owned() }),
+        Identity::Journal(found) if found > supported => {
+            return Err(OpenError::Newer { path: path.to_owned(), found, supported });
+        }
+        Identity::Journal(found) if found == supported => {}
+        Identity::Journal(found) => {
+            upgrade(&location, &mut connection, lock.as_ref(), found)?;
+        }
+        Identity::Fresh => prepare(&mut connection).map_err(|error| location.explain(error))?,
+    }
+    Ok(Opened { location, connection, lock })
+}
+
+/// Makes the directory, refuses one that SQLite cannot work in, and takes a share of its lock.
+fn enter_directory(path: &Path) -> Result<File, OpenError> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let refuse = |path: &Path, source| OpenError::Directory { path: path.to_owned(), source };
+    std::fs::create_dir_all(directory).map_err(|source| refuse(directory, source))?;
+    if let Some(filesystem::Network(kind)) =
+        filesystem::network(directory).map_err(|source| refuse(directory, source))?
+    {
+        return Err(OpenError::Network { path: directory.to_owned(), kind });
+    }
+    let lock_path = directory.join("lock");
+    let lock = File::options().create(true).truncate(false).read(true).write(true).open(&lock_path);
+    let lock = lock.map_err(|source| refuse(&lock_path, source))?;
+    lock.lock_shared().map_err(|source| refuse(&lock_path, source))?;
+    Ok(lock)
+}
+
+fn refuse(location: &Location, error: rusqlite::Error) -> OpenError {
+    match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::NotADatabase) => {
+            OpenError::NotAJournal { path: location.path.to_path_buf() }
+        }
+        _ => location.explain(error).into(),
+    }
+}
+
+/// Makes the tables. WAL first: it cannot be switched on inside a transaction.
+fn prepare(connection: &mut Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    schema::migrate(connection, schema::STEPS)?;
+    dictionary::store(connection)
+}
+
+/// Brings an older file up to date while nobody else uses it.
+///
+/// Several processes may want to at once: each gives up its share of the lock while it tries to get all of it, so one
+/// of them succeeds, and the others find the work done.
+fn upgrade(
+    location: &Location,
+    connection: &mut Connection,
+    lock: Option<&File>,
+    found: i32,
+) -> Result<(), OpenError> {
+    let path = location.path.to_path_buf();
+    let wanted = schema::STEPS.len() as i32;
+    let refuse = |source| OpenError::Directory { path: path.clone(), source };
+    let deadline = Instant::now() + UPGRADE_WAIT_MAX;
+    loop {
+        match lock.map_or(Ok(()), File::try_lock) {
+            Ok(()) => prepare(connection).map_err(|error| location.explain(error))?,
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(20)),
+            Err(TryLockError::Error(source)) => return Err(refuse(source)),
+        }
+        lock.map_or(Ok(()), File::lock_shared).map_err(refuse)?;
+        match schema::identify(connection).map_err(|error| location.explain(error))? {
+            Identity::Journal(version) if version == wanted => return Ok(()),
+            _ if Instant::now() > deadline => return Err(OpenError::InUse { path, found, wanted }),
+            _ => {}
+        }
+    }
+}

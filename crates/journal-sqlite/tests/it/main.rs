@@ -1,0 +1,3 @@
+//! The SQLite engine, through its public API.
+
+mod smoke;
