@@ -73,7 +73,7 @@ impl Trailer {
 }
 
 /// The first eight bytes of a hash: enough to find damage, which is all they are for.
-fn start(hash: Hash) -> [u8; 8] {
+pub(super) fn start(hash: Hash) -> [u8; 8] {
     let [a, b, c, d, e, f, g, h, ..] = *hash.as_bytes();
     [a, b, c, d, e, f, g, h]
 }

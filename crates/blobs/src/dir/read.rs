@@ -1,4 +1,4 @@
-//! Content on its way out: checked before the first byte is handed on.
+//! Content on its way out: checked before the first byte is handed on, and again, chunk by chunk, if it is read twice.
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read, Seek};
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use weir_types::{Hash, Hasher};
 use zstd::stream::read::Decoder;
 
-use super::format::{Trailer, WINDOW_LOG_MAX};
+use super::format::{self, Trailer, WINDOW_LOG_MAX};
 use super::stream::Stream;
 use crate::{CHUNK_BYTES, GetError, Reader, Stored};
 
@@ -19,7 +19,7 @@ const IN_MEMORY_MAX: u64 = 1024 * 1024;
 pub(super) fn open(hash: Hash, path: PathBuf) -> Result<Reader, GetError> {
     let blob = Blob::open(hash, path)?;
     if blob.trailer.bytes <= IN_MEMORY_MAX {
-        let mut content = Vec::new();
+        let mut content = Vec::with_capacity(blob.trailer.bytes as usize);
         blob.decode()?.drain(|chunk| content.extend_from_slice(chunk))?;
         return Ok(Box::new(io::Cursor::new(content)));
     }
@@ -40,6 +40,15 @@ pub(super) struct Blob {
     file: File,
     frame_bytes: u64,
     trailer: Trailer,
+    marks: Marks,
+}
+
+/// The hash of the content up to the end of each chunk but the last, shortened: eight bytes for each 256 KiB. The
+/// first pass leaves them, the second compares, so that a file which is changed between the two passes ends in an
+/// error before a changed byte is handed out.
+enum Marks {
+    Leave(Vec<[u8; 8]>),
+    Compare(std::vec::IntoIter<[u8; 8]>),
 }
 
 /// What errors say about a blob.
@@ -85,18 +94,18 @@ impl Blob {
         let mut trailer = [0; Trailer::BYTES];
         file.read_exact_at(&mut trailer, frame_bytes).map_err(|error| name.decoding(error))?;
         match Trailer::decode(hash, &trailer) {
-            Some(trailer) => Ok(Self { name, file, frame_bytes, trailer }),
+            Some(trailer) => Ok(Self { name, file, frame_bytes, trailer, marks: Marks::Leave(Vec::new()) }),
             None => Err(name.damaged("its trailer is not the one that was written")),
         }
     }
 
     fn decode(mut self) -> Result<Box<Decode>, GetError> {
         self.file.rewind().map_err(|error| self.name.storage(error))?;
-        let frame = Frame { file: self.file, left: self.frame_bytes, digest: Hasher::default() };
-        let (name, trailer) = (self.name, self.trailer);
+        let Self { name, file, frame_bytes, trailer, marks } = self;
+        let frame = Frame { file, left: frame_bytes, digest: Hasher::default() };
         let decoder = new_decoder(frame).map_err(|error| name.storage(error))?;
-        let (frame_bytes, left, content) = (self.frame_bytes, trailer.bytes, Hasher::default());
-        Ok(Box::new(Decode { name, trailer, frame_bytes, decoder, left, content }))
+        let (left, content) = (trailer.bytes, Hasher::default());
+        Ok(Box::new(Decode { name, frame_bytes, trailer, marks, decoder, left, content }))
     }
 }
 
@@ -109,8 +118,9 @@ fn new_decoder(frame: Frame) -> io::Result<Decoder<'static, BufReader<Frame>>> {
 /// A pass over the content of a blob.
 pub(super) struct Decode {
     name: Name,
-    trailer: Trailer,
     frame_bytes: u64,
+    trailer: Trailer,
+    marks: Marks,
     decoder: Decoder<'static, BufReader<Frame>>,
     left: u64,
     content: Hasher,
@@ -145,7 +155,23 @@ impl Decode {
         self.decoder.read_exact(chunk).map_err(|error| self.name.decoding(error))?;
         self.content.update(chunk);
         self.left -= length as u64;
-        if self.left > 0 { Ok(Step::More(self)) } else { self.finish().map(Step::End) }
+        if self.left == 0 {
+            return self.finish().map(Step::End);
+        }
+        self.mark()?;
+        Ok(Step::More(self))
+    }
+
+    fn mark(&mut self) -> Result<(), GetError> {
+        let mark = format::start(self.content.clone().finish());
+        let unchanged = match &mut self.marks {
+            Marks::Leave(marks) => {
+                marks.push(mark);
+                true
+            }
+            Marks::Compare(marks) => marks.next() == Some(mark),
+        };
+        if unchanged { Ok(()) } else { Err(self.name.damaged("it was changed while it was read")) }
     }
 
     fn finish(mut self: Box<Self>) -> Result<Blob, GetError> {
@@ -162,7 +188,11 @@ impl Decode {
         if Trailer::new(self.trailer.bytes, digest) != self.trailer {
             return Err(self.name.damaged("its compressed form was changed"));
         }
-        Ok(Blob { name: self.name, file, frame_bytes: self.frame_bytes, trailer: self.trailer })
+        let marks = match self.marks {
+            Marks::Leave(marks) => Marks::Compare(marks.into_iter()),
+            compared @ Marks::Compare(_) => compared,
+        };
+        Ok(Blob { name: self.name, file, frame_bytes: self.frame_bytes, trailer: self.trailer, marks })
     }
 }
 

@@ -1,6 +1,6 @@
 //! A checked blob as an asynchronous reader.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -52,7 +52,8 @@ impl AsyncRead for Stream {
                         self.state = State::Busy(job);
                         return Poll::Pending;
                     };
-                    let (chunk, step) = done.map_err(io::Error::other)?.map_err(to_io)?;
+                    // `GetError::from_reader` unwraps the second.
+                    let (chunk, step) = done.map_err(io::Error::other)?.map_err(io::Error::other)?;
                     self.chunk = chunk;
                     self.state = match step {
                         Step::More(decode) => State::Ready(decode),
@@ -74,14 +75,4 @@ impl AsyncRead for Stream {
         self.sent += length;
         Poll::Ready(Ok(()))
     }
-}
-
-/// An error that [`GetError::from_reader`] turns back.
-fn to_io(error: GetError) -> io::Error {
-    let kind = match &error {
-        GetError::Missing(_) => ErrorKind::NotFound,
-        GetError::Mismatch { .. } | GetError::TooLarge { .. } => ErrorKind::InvalidData,
-        GetError::Storage { source, .. } => source.kind(),
-    };
-    io::Error::new(kind, error)
 }

@@ -202,3 +202,41 @@ async fn run<T: Send + 'static>(
     let done = blocking(work).await.and_then(|done| done);
     done.map_err(|source| SweepError::Storage { path: path.to_owned(), source })
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::BoxFuture;
+
+    use super::*;
+    use crate::{Blobs, DirBlobs};
+
+    struct NothingIsLive;
+
+    impl Live for NothingIsLive {
+        fn is_live(&self, _: Hash) -> BoxFuture<'_, Result<bool, Box<dyn std::error::Error + Send + Sync>>> {
+            Box::pin(async { Ok(false) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_blob_put_again_after_the_scan_is_kept() {
+        let root = tempfile::tempdir().expect("a directory");
+        let dir = DirBlobs::open(root.path().to_owned()).expect("a store");
+        let blobs: &dyn Blobs = &dir;
+        let stored = blobs.put_bytes("again".into()).await.expect("stored");
+        let path = dir.path(stored.hash);
+        let old = SystemTime::now() - 2 * Sweep::GRACE;
+        fs::File::open(&path).expect("a file").set_modified(old).expect("backdated");
+
+        let sweep = Sweep { grace: Sweep::GRACE, dry_run: false };
+        let shard = dir.layout.shard_of(stored.hash);
+        let consider = || consider(&shard, path.clone(), stored.hash, &NothingIsLive, sweep);
+        assert_eq!(scan(&shard, sweep.grace).expect("scanned"), (vec![stored.hash], 0));
+        blobs.put_bytes("again".into()).await.expect("stored");
+        assert_eq!(consider().await.expect("considered"), Outcome::Young);
+        assert!(path.exists());
+
+        fs::remove_file(&path).expect("removed by another collector");
+        assert_eq!(consider().await.expect("considered"), Outcome::Gone);
+    }
+}
