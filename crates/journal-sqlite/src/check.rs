@@ -53,7 +53,7 @@ pub(crate) async fn verify(
             check.note(nowhere(error.to_string()));
             return Ok(check.report);
         }
-        found => found?,
+        found => check.keep_sound(found?),
     };
     let total = subjects.iter().map(|(branch, head)| head.seq - branch.at).sum();
     let streams: HashSet<i64> = subjects.iter().map(|(branch, _)| branch.stream).collect();
@@ -66,16 +66,44 @@ pub(crate) async fn verify(
     Ok(check.report)
 }
 
-/// The branches to check and their heads, of one moment.
-fn subjects(reader: &mut Reader, stream: Option<&StreamName>) -> Result<Vec<Subject>> {
+/// The branches to check and their heads, of one moment; or what is wrong with them.
+fn subjects(
+    reader: &mut Reader,
+    stream: Option<&StreamName>,
+) -> Result<Vec<std::result::Result<Subject, Problem>>> {
     // What this connection remembers was true once; the question is what the file says now.
     reader.rows.forget();
-    match stream {
-        None => reader.branches_of(None),
-        Some(name) => match reader.rows.stream_no(name)? {
-            Some(no) => reader.branches_of(Some(no)),
-            None => Err(ReadError::NoStream(name.clone()).into()),
-        },
+    let scope = match stream {
+        None => None,
+        Some(name) => Some(reader.rows.stream_no(name)?.ok_or_else(|| ReadError::NoStream(name.clone()))?),
+    };
+    let mut subjects = Vec::new();
+    for no in reader.branch_numbers(scope)? {
+        let branch = match reader.rows.branch_by_no(no) {
+            Ok(branch) => branch,
+            Err(error) => {
+                subjects
+                    .push(Err(nowhere(format!("branch number {no} cannot be read ({})", damage(error)?))));
+                continue;
+            }
+        };
+        subjects.push(match reader.rows.head(&branch) {
+            Ok(head) => Ok((branch, head)),
+            Err(error) => Err(problem(&branch, branch.at + 1, &damage(error)?)),
+        });
+    }
+    Ok(subjects)
+}
+
+/// What an error says about the file; an error that says nothing about it is passed on.
+fn damage(error: Error) -> Result<String> {
+    match error {
+        Error::Read(ReadError::Damaged { what, .. }) => Ok(what),
+        Error::Read(error) => Ok(error.to_string()),
+        Error::Sqlite(error) if failure(&error) == StorageFailure::Corrupt => {
+            Ok(format!("it cannot be read ({error})"))
+        }
+        Error::Sqlite(error) => Err(error.into()),
     }
 }
 
@@ -84,6 +112,17 @@ impl Check<'_> {
         if self.report.problems.len() < Report::PROBLEMS_MAX && !self.report.problems.contains(&problem) {
             self.report.problems.push(problem);
         }
+    }
+
+    fn keep_sound(&mut self, found: Vec<std::result::Result<Subject, Problem>>) -> Vec<Subject> {
+        let mut sound = Vec::with_capacity(found.len());
+        for subject in found {
+            match subject {
+                Ok(subject) => sound.push(subject),
+                Err(problem) => self.note(problem),
+            }
+        }
+        sound
     }
 
     /// Runs one step; damage below the level of events is a finding, not a failure of the check.

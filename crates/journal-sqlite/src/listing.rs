@@ -1,7 +1,5 @@
 //! Look-ups that read no events: streams, branches, attributes, keys, refs and snapshots.
 
-use std::sync::Arc;
-
 use rusqlite::{ToSql, params};
 use weir_journal::{
     Attrs, Branch, FoldVersion, ForkPoint, KeyedPart, ListAfter, ListFilter, Listed, Snapshot, StreamSummary,
@@ -39,7 +37,9 @@ impl Reader {
     pub(crate) fn branches(&mut self, stream: &StreamName) -> Result<Vec<Branch>> {
         let Some(no) = self.rows.stream_no(stream)? else { return Ok(Vec::new()) };
         let mut made = Vec::new();
-        for (row, head) in self.branches_of(Some(no))? {
+        for no in self.branch_numbers(Some(no))? {
+            let row = self.rows.branch_by_no(no)?;
+            let head = self.rows.head(&row)?;
             let parent = match row.parent {
                 None => None,
                 Some(parent) => {
@@ -52,24 +52,14 @@ impl Reader {
         Ok(made)
     }
 
-    /// Every branch, of one stream or of all, in the order they were made, with its head.
-    pub(crate) fn branches_of(&mut self, stream: Option<i64>) -> Result<Vec<(Arc<BranchRow>, HeadRow)>> {
-        let numbers: Vec<i64> = match stream {
-            Some(stream) => {
-                self.rows.many("SELECT no FROM branches WHERE stream = ?1 ORDER BY no", [stream], |row| {
-                    row.get(0)
-                })?
-            }
-            None => self.rows.many("SELECT no FROM branches ORDER BY no", [], |row| row.get(0))?,
-        };
-        numbers
-            .into_iter()
-            .map(|no| {
-                let row = self.rows.branch_by_no(no)?;
-                let head = self.rows.head(&row)?;
-                Ok((row, head))
-            })
-            .collect()
+    /// The numbers of all branches, of one stream or of all, in the order they were made.
+    pub(crate) fn branch_numbers(&self, stream: Option<i64>) -> Result<Vec<i64>> {
+        let all = "SELECT no FROM branches ORDER BY no";
+        let own = "SELECT no FROM branches WHERE stream = ?1 ORDER BY no";
+        Ok(match stream {
+            Some(stream) => self.rows.many(own, [stream], |row| row.get(0))?,
+            None => self.rows.many(all, [], |row| row.get(0))?,
+        })
     }
 
     pub(crate) fn list(

@@ -1,3 +1,4 @@
 //! The SQLite engine, through its public API.
 
-mod smoke;
+mod support;
+mod tamper;
