@@ -1,0 +1,200 @@
+//! The command line as it is typed. Names stay text here: they are checked by the command, whose errors say more
+//! than a parser's and never echo what could harm a terminal.
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Parser, Subcommand};
+use weir_journal::{Key, KeyError};
+use weir_types::{BranchId, BranchName, Explain, Fault, Hash, HashError, NameError, StreamName};
+
+use crate::commands::{append, backup, blob, branch, cat, completions, demo, doctor, streams, verify};
+use crate::exit::Exit;
+use crate::paint::When;
+
+/// A durable, governed runtime for AI agents. This version has its foundation: a journal that keeps every event,
+/// loses none that it acknowledged, and shows when somebody changed one.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, max_term_width = 100, after_help = after_help(), propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+fn after_help() -> String {
+    let example = "weir append --stream notes --kind note.added --payload '{\"text\":\"hello\"}'";
+    format!(
+        "Examples:\n  weir demo\n  {example}\n  weir cat --stream notes\n  weir verify\n\nExit codes:\n{}",
+        Exit::table()
+    )
+}
+
+/// What every command takes.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Where the data is.
+    #[arg(long, global = true, value_name = "DIR", env = "WEIR_DATA_DIR", default_value = ".weir")]
+    #[arg(hide_env_values = true)]
+    pub(crate) data_dir: PathBuf,
+    /// Print for programs: one JSON document, or one object a line.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// When to use colour; `NO_COLOR` is obeyed too.
+    #[arg(long, global = true, value_name = "WHEN", default_value_t)]
+    #[arg(value_enum)]
+    pub(crate) color: When,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// A guided tour of the journal: append, fork, kill a writer, verify, tamper, verify.
+    Demo(demo::Args),
+    /// Append one event to a stream.
+    Append(append::Args),
+    /// List the streams.
+    Streams(streams::Args),
+    /// Print how many events a stream has.
+    Count(streams::CountArgs),
+    /// Print the events of a branch, oldest first.
+    Cat(cat::Args),
+    /// Fork and list branches.
+    #[command(subcommand)]
+    Branch(branch::Command),
+    /// Check every event, every index and every blob against the hash chains.
+    Verify(verify::Args),
+    /// Write the journal and its blobs into one archive, while others go on writing.
+    Backup(backup::Args),
+    /// Store, read and collect content by its hash.
+    #[command(subcommand)]
+    Blob(blob::Command),
+    /// Look for what is wrong with this set-up.
+    Doctor(doctor::Args),
+    /// Print a completion script for a shell.
+    Completions(completions::Args),
+    /// The writer that `weir demo` kills.
+    #[command(hide = true)]
+    DemoWriter(demo::WriterArgs),
+}
+
+/// Flags that are needed even if the command line cannot be parsed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Early {
+    pub(crate) json: bool,
+    pub(crate) color: When,
+}
+
+impl Early {
+    /// Looks for them the simple way; what follows `--` is not a flag.
+    pub(crate) fn scan(args: &[OsString]) -> Self {
+        let mut found = Self::default();
+        let texts = args.iter().map(|arg| arg.to_string_lossy()).take_while(|arg| arg != "--");
+        let mut previous = Cow::Borrowed("");
+        for text in texts {
+            found.json |= text == "--json";
+            let color = text.strip_prefix("--color=").or((previous == "--color").then_some(text.as_ref()));
+            if let Some(when) = color.and_then(|word| clap::ValueEnum::from_str(word, false).ok()) {
+                found.color = when;
+            }
+            previous = text;
+        }
+        found
+    }
+}
+
+/// Text on the command line that is not what it should be.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ArgError {
+    /// Not a name.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// Not a key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// Not a hash.
+    #[error(transparent)]
+    Hash(#[from] HashError),
+}
+
+impl Explain for ArgError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Name(_) => "cli::name",
+            Self::Key(_) => "cli::key",
+            Self::Hash(_) => "cli::hash",
+        }
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        match self {
+            Self::Name(NameError::Character { what: "kind", .. }) => {
+                "a kind is written `area.verb`, like `invoice.paid`: no spaces, nothing invisible".into()
+            }
+            Self::Name(NameError::Character { .. }) => {
+                "use visible characters, and spaces only inside the name".into()
+            }
+            Self::Name(NameError::TooLong { .. }) => "choose a shorter name; names are never cut".into(),
+            Self::Name(NameError::Empty { .. }) => "give it a name, like `notes`".into(),
+            Self::Key(_) => "choose a key like `order-4711`".into(),
+            Self::Hash(_) => "`weir blob put FILE` prints the hash of what it stored".into(),
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        Fault::Input
+    }
+}
+
+/// Checks a name, a key or a hash.
+pub(crate) fn parse<T: FromStr>(text: &str) -> Result<T, ArgError>
+where
+    ArgError: From<T::Err>,
+{
+    text.parse().map_err(ArgError::from)
+}
+
+/// Checks a stream and a branch; `main` if none is named.
+pub(crate) fn branch_id(stream: &str, branch: Option<&str>) -> Result<BranchId, ArgError> {
+    let stream: StreamName = parse(stream)?;
+    let branch = branch.map_or_else(|| Ok(BranchName::main()), parse)?;
+    Ok(BranchId { stream, branch })
+}
+
+/// Checks a hash.
+pub(crate) fn hash(text: &str) -> Result<Hash, ArgError> {
+    parse(text)
+}
+
+/// Checks a key.
+pub(crate) fn key(text: &str) -> Result<Key, ArgError> {
+    parse(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn early_flags_are_found_anywhere_but_after_a_double_dash() {
+        let scan = |line: &str| {
+            let early = Early::scan(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+            (early.json, early.color)
+        };
+        assert_eq!(scan("weir cat --json --color never"), (true, When::Never));
+        assert_eq!(scan("weir --color=always cat"), (false, When::Always));
+        assert_eq!(scan("weir cat -- --json --color=never"), (false, When::Auto));
+        assert_eq!(scan("weir --color purple"), (false, When::Auto));
+    }
+}

@@ -1,0 +1,64 @@
+//! One module per command.
+
+pub(crate) mod append;
+pub(crate) mod backup;
+pub(crate) mod blob;
+pub(crate) mod branch;
+pub(crate) mod cat;
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod streams;
+pub(crate) mod verify;
+
+use std::path::PathBuf;
+
+use crate::args::Command;
+use crate::output::Out;
+use crate::report::Outcome;
+use crate::store::{IfAbsent, Store};
+
+/// What every command works with.
+pub(crate) struct Context {
+    /// Where the data is.
+    pub(crate) data_dir: PathBuf,
+    /// Where to print.
+    pub(crate) out: Out,
+}
+
+impl Context {
+    /// Opens the data directory, which must have a journal.
+    pub(crate) async fn store(&self) -> Outcome<Store> {
+        Store::open(&self.data_dir, IfAbsent::Fail).await
+    }
+
+    /// Opens the data directory, and makes it if need be.
+    pub(crate) async fn store_or_new(&self) -> Outcome<Store> {
+        Store::open(&self.data_dir, IfAbsent::Create).await
+    }
+}
+
+impl Command {
+    /// Whether the command's own flags ask for JSON.
+    pub(crate) fn wants_json(&self) -> bool {
+        matches!(self, Self::Cat(args) if args.format == Some(cat::Format::Json))
+    }
+}
+
+/// Runs one command.
+pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
+    match command {
+        Command::Demo(args) => demo::run(&args, context).await,
+        Command::Append(args) => append::run(args, context).await,
+        Command::Streams(streams::Args {}) => streams::run(context).await,
+        Command::Count(args) => streams::count(&args, context).await,
+        Command::Cat(args) => cat::run(&args, context).await,
+        Command::Branch(command) => branch::run(&command, context).await,
+        Command::Verify(args) => verify::run(&args, context).await,
+        Command::Backup(args) => backup::run(&args, context).await,
+        Command::Blob(command) => blob::run(&command, context).await,
+        Command::Doctor(doctor::Args {}) => doctor::run(context).await,
+        Command::Completions(args) => completions::run(&args, &mut context.out),
+        Command::DemoWriter(args) => demo::write(&args, context).await,
+    }
+}

@@ -1,0 +1,133 @@
+//! `weir cat`.
+
+use futures_util::StreamExt;
+use weir_journal::{Journal, PAGE_MAX, lines};
+use weir_types::{BranchId, Event, Kind, Seq};
+
+use crate::args::{self, branch_id};
+use crate::commands::Context;
+use crate::output::Out;
+use crate::report::Outcome;
+use crate::show;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir cat --stream notes
+  weir cat --stream notes --after 100 --kind note.added
+  weir cat --stream notes --format json | jq .payload
+  weir cat --stream notes --follow";
+
+/// Room for the payload that is kept even on a narrow terminal.
+const PAYLOAD_COLUMNS_MIN: usize = 20;
+
+/// The arguments of `weir cat`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The stream.
+    #[arg(long, short)]
+    stream: String,
+    /// The branch; `main` if left out.
+    #[arg(long, short)]
+    branch: Option<String>,
+    /// How to print events; `json` is one object a line, the same as `--json`.
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
+    /// Only events after this one.
+    #[arg(long, value_name = "SEQ", default_value_t = 0, hide_default_value = true)]
+    after: u64,
+    /// Only events of this kind.
+    #[arg(long, short)]
+    kind: Option<String>,
+    /// Go on with what is appended, until Ctrl-C. A stream that is not there yet is waited for.
+    #[arg(long, short)]
+    follow: bool,
+}
+
+/// How events are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// A line for people.
+    Text,
+    /// One object a line.
+    Json,
+}
+
+/// Prints events.
+pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
+    let branch = branch_id(&args.stream, args.branch.as_deref())?;
+    let kind: Option<Kind> = args.kind.as_deref().map(args::parse).transpose()?;
+    let store = context.store().await?;
+    let out = &mut context.out;
+    let printed = if args.follow {
+        follow(&store.journal, &branch, kind.as_ref(), Seq(args.after), out).await
+    } else {
+        read(&store.journal, &branch, kind.as_ref(), Seq(args.after), out).await
+    };
+    store.close().await;
+    printed
+}
+
+/// Page by page, so that memory does not grow with the stream.
+async fn read(
+    journal: &impl Journal,
+    branch: &BranchId,
+    kind: Option<&Kind>,
+    after: Seq,
+    out: &mut Out,
+) -> Outcome {
+    let mut after = after;
+    loop {
+        let page = match kind {
+            Some(kind) => journal.by_kind(branch, kind, after, PAGE_MAX).await?,
+            None => journal.read(branch, after, PAGE_MAX).await?,
+        };
+        for event in &page {
+            print(event, out)?;
+        }
+        match page.last() {
+            Some(last) => after = last.seq,
+            None => return Ok(()),
+        }
+    }
+}
+
+async fn follow(
+    journal: &impl Journal,
+    branch: &BranchId,
+    kind: Option<&Kind>,
+    after: Seq,
+    out: &mut Out,
+) -> Outcome {
+    if journal.head(branch).await?.is_none() {
+        out.note(format_args!("{branch} is not there yet; waiting for its first event"));
+    }
+    let mut tail = journal.tail(branch, after);
+    while let Some(event) = tail.next().await {
+        let event = event?;
+        if kind.is_none_or(|kind| *kind == event.kind) {
+            print(&event, out)?;
+            // Somebody watches: an event is shown when it happens, not when a buffer is full.
+            out.flush()?;
+        }
+    }
+    Ok(())
+}
+
+fn print(event: &Event, out: &mut Out) -> Outcome {
+    if out.json {
+        return out.line(format_args!("{}", lines::to_line(event, lines::Positions::Shown)));
+    }
+    let seq = format!("{:>6}", event.seq.0);
+    let (ts, kind) = (event.ts.to_string(), show::pad(event.kind.as_str(), 20));
+    let payload = show::payload(&event.payload);
+    let payload = match out.columns {
+        Some(columns) => {
+            let used = seq.len() + ts.len() + unicode_width::UnicodeWidthStr::width(kind.as_str()) + 6;
+            show::shorten(&payload, columns.saturating_sub(used).max(PAYLOAD_COLUMNS_MIN)).into_owned()
+        }
+        None => payload,
+    };
+    let paint = out.paint;
+    out.line(format_args!("{seq}  {}  {}  {payload}", paint.dim(&ts), paint.bold(&kind)))
+}

@@ -1,0 +1,117 @@
+//! `weir streams` and `weir count`.
+
+use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
+use weir_journal::{Journal, PAGE_MAX, ReadError, StreamSummary};
+use weir_types::{BranchName, OwnerId, StreamName, Timestamp};
+
+use crate::args::branch_id;
+use crate::commands::Context;
+use crate::output::Out;
+use crate::report::Outcome;
+use crate::show::{pad, thousands};
+
+/// The arguments of `weir streams`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  weir streams\n  weir streams --json")]
+pub(crate) struct Args {}
+
+#[derive(Serialize)]
+struct View<'a> {
+    stream: &'a StreamName,
+    branches: u64,
+    events: u64,
+    updated: Timestamp,
+    owner: Option<OwnerId>,
+}
+
+/// Lists the streams, by name.
+pub(crate) async fn run(context: &mut Context) -> Outcome {
+    let store = context.store().await?;
+    let listed = list(&store.journal, &mut context.out).await;
+    store.close().await;
+    listed
+}
+
+async fn list(journal: &impl Journal, out: &mut Out) -> Outcome {
+    let mut after = None;
+    loop {
+        let first = after.is_none();
+        let page = journal.streams(after, PAGE_MAX).await?;
+        if out.json {
+            page.iter().try_for_each(|summary| out.object(&view(summary)))?;
+        } else if page.is_empty() && first {
+            out.note(format_args!("the journal has no streams yet; begin one with `weir append`"));
+        } else {
+            print(&page, first, out)?;
+        }
+        match page.into_iter().next_back() {
+            Some(last) => after = Some(last.stream),
+            None => return Ok(()),
+        }
+    }
+}
+
+fn view(summary: &StreamSummary) -> View<'_> {
+    let StreamSummary { stream, branches, events, updated, owner } = summary;
+    View { stream, branches: *branches, events: *events, updated: *updated, owner: *owner }
+}
+
+/// One page of the table. Columns are aligned within a page, so that memory does not grow with the list.
+fn print(page: &[StreamSummary], heading: bool, out: &mut Out) -> Outcome {
+    let width = page.iter().map(|row| row.stream.as_str().width()).max().unwrap_or(0).max("STREAM".len());
+    if heading {
+        let line = format!("{}  {:>8}  {:>10}  UPDATED", pad("STREAM", width), "BRANCHES", "EVENTS");
+        let line = out.paint.bold(&line).into_owned();
+        out.line(format_args!("{line}"))?;
+    }
+    for row in page {
+        let name = pad(row.stream.as_str(), width);
+        let (branches, events) = (thousands(row.branches), thousands(row.events));
+        out.line(format_args!("{name}  {branches:>8}  {events:>10}  {}", row.updated))?;
+    }
+    Ok(())
+}
+
+/// The arguments of `weir count`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  weir count --stream notes\n  weir count --stream notes --branch draft")]
+pub(crate) struct CountArgs {
+    /// The stream.
+    #[arg(long, short)]
+    stream: String,
+    /// Count along this branch, from its first event to its newest; without it, every event of the stream once.
+    #[arg(long, short)]
+    branch: Option<String>,
+}
+
+#[derive(Serialize)]
+struct CountView<'a> {
+    stream: &'a StreamName,
+    branch: Option<&'a BranchName>,
+    count: u64,
+}
+
+/// Prints the number of events.
+pub(crate) async fn count(args: &CountArgs, context: &mut Context) -> Outcome {
+    let id = branch_id(&args.stream, args.branch.as_deref())?;
+    let store = context.store().await?;
+    let branches = store.journal.branches(&id.stream).await;
+    store.close().await;
+    let branches = branches?;
+    if branches.is_empty() {
+        return Err(ReadError::NoStream(id.stream).into());
+    }
+    let count = match &args.branch {
+        None => branches.iter().map(weir_journal::Branch::own_events).sum(),
+        Some(_) => match branches.iter().find(|branch| branch.name == id.branch) {
+            Some(branch) => branch.head.seq.0,
+            None => return Err(ReadError::NoBranch(id).into()),
+        },
+    };
+    if context.out.json {
+        let branch = args.branch.as_ref().map(|_| &id.branch);
+        return context.out.document(&CountView { stream: &id.stream, branch, count });
+    }
+    context.out.line(format_args!("{count}"))
+}

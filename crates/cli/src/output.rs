@@ -1,0 +1,157 @@
+//! What a command prints: data on standard output, everything else on standard error.
+
+use std::borrow::Cow;
+use std::fmt::Arguments;
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use weir_types::{Explain, Fault};
+
+use crate::paint::{Paint, Surroundings, When};
+use crate::report::{Failure, Outcome};
+
+/// Raised when a field of a document changes its meaning; new fields do not raise it.
+const DOCUMENT_VERSION: u32 = 1;
+
+/// The two streams, and what the user wants to see on them.
+#[derive(Debug)]
+pub(crate) struct Out {
+    stdout: BufWriter<Stdout>,
+    /// Print for programs.
+    pub(crate) json: bool,
+    /// Colours for standard output.
+    pub(crate) paint: Paint,
+    /// Colours for standard error.
+    pub(crate) err: Paint,
+    /// Columns of the terminal, if standard output is one.
+    pub(crate) columns: Option<usize>,
+    progress: bool,
+}
+
+/// Standard output cannot be written, and not because its reader has gone.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write to standard output")]
+struct StdoutError(#[source] io::Error);
+
+impl Explain for StdoutError {
+    fn code(&self) -> &'static str {
+        "cli::stdout"
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        "check where the output goes (is that disk full?), then repeat".into()
+    }
+
+    fn fault(&self) -> Fault {
+        Fault::Storage
+    }
+}
+
+#[derive(Serialize)]
+struct Versioned<T> {
+    version: u32,
+    #[serde(flatten)]
+    body: T,
+}
+
+impl Out {
+    /// Output as the flags and the terminal ask for it.
+    pub(crate) fn new(json: bool, color: When) -> Self {
+        let (stdout, stderr) = (io::stdout(), io::stderr());
+        let columns = stdout.is_terminal().then(|| columns(&stdout)).flatten();
+        Self {
+            json,
+            paint: Paint::new(color, Surroundings::of(&stdout)),
+            err: Paint::new(color, Surroundings::of(&stderr)),
+            columns,
+            progress: stderr.is_terminal() && !json,
+            stdout: BufWriter::with_capacity(64 * 1024, stdout),
+        }
+    }
+
+    /// A line of text.
+    pub(crate) fn line(&mut self, line: Arguments<'_>) -> Outcome {
+        self.stdout.write_fmt(line).and_then(|()| self.stdout.write_all(b"\n")).map_err(stdout_failed)
+    }
+
+    /// Bytes as they are.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Outcome {
+        self.stdout.write_all(bytes).map_err(stdout_failed)
+    }
+
+    /// One object of many, on a line of its own.
+    pub(crate) fn object(&mut self, object: &impl Serialize) -> Outcome {
+        let text = serde_json::to_string(object).map_err(|error| stdout_failed(error.into()))?;
+        self.line(format_args!("{text}"))
+    }
+
+    /// The one document that a command prints.
+    pub(crate) fn document(&mut self, body: &impl Serialize) -> Outcome {
+        self.object(&Versioned { version: DOCUMENT_VERSION, body })
+    }
+
+    /// Hands everything printed so far to whoever reads it.
+    pub(crate) fn flush(&mut self) -> Outcome {
+        self.stdout.flush().map_err(stdout_failed)
+    }
+
+    /// A remark for people, on standard error. Programs get the facts in the document instead.
+    pub(crate) fn note(&self, note: Arguments<'_>) {
+        if !self.json {
+            // A remark that cannot be made is no reason to fail.
+            let _ = writeln!(io::stderr(), "{} {note}", self.err.hint("note:"));
+        }
+    }
+
+    /// Shows how far a long piece of work is, if somebody watches.
+    pub(crate) fn progress(&self, doing: &'static str) -> Progress {
+        Progress { doing, shown: self.progress, next: Instant::now() + Progress::PATIENCE, drawn: false }
+    }
+}
+
+fn columns(stdout: &Stdout) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stdout).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+/// What a failed write to standard output means.
+pub(crate) fn stdout_failed(error: io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::BrokenPipe { Failure::ClosedPipe } else { StdoutError(error).into() }
+}
+
+/// A line on a terminal that is drawn over and over, and gone when the work is done.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    doing: &'static str,
+    shown: bool,
+    next: Instant,
+    drawn: bool,
+}
+
+impl Progress {
+    /// Short work shows nothing.
+    const PATIENCE: Duration = Duration::from_millis(300);
+    const INTERVAL: Duration = Duration::from_millis(100);
+
+    /// So much is done, of so much if that is known.
+    pub(crate) fn at(&mut self, done: u64, total: Option<u64>, noun: &str) {
+        if !self.shown || Instant::now() < self.next {
+            return;
+        }
+        self.next = Instant::now() + Self::INTERVAL;
+        self.drawn = true;
+        let done_text = crate::show::count(done, noun);
+        let share = total.filter(|total| *total > 0).map(|total| done.saturating_mul(100) / total);
+        let share = share.map_or_else(String::new, |percent| format!(" ({}%)", percent.min(100)));
+        let _ = write!(io::stderr(), "\r\x1b[2K{} {done_text}{share}", self.doing);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.drawn {
+            let _ = write!(io::stderr(), "\r\x1b[2K");
+        }
+    }
+}

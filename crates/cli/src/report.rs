@@ -1,0 +1,277 @@
+//! Failures, as people and as programs read them. Errors arrive with facts, a code and a next step (`Explain`); only
+//! here do they become text.
+
+use std::fmt::Write as _;
+
+use miette::{
+    GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, Severity, SourceCode, SourceSpan,
+};
+use serde::Serialize;
+use weir_types::{Explain, Fault};
+
+use crate::exit::Exit;
+use crate::paint::Paint;
+use crate::show::printable;
+
+/// What a command comes to.
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+/// Why a command ended before its time.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Something to tell.
+    Told(Box<Told>),
+    /// Whoever read our output has gone; nobody is left to tell.
+    ClosedPipe,
+}
+
+/// An error with everything that is known about it.
+#[derive(Debug)]
+pub(crate) struct Told {
+    exit: Exit,
+    code: &'static str,
+    message: String,
+    causes: Vec<String>,
+    help: String,
+    snippet: Option<Snippet>,
+}
+
+/// The place in some text where things went wrong.
+#[derive(Debug)]
+pub(crate) struct Snippet {
+    /// What the text is called.
+    pub(crate) name: String,
+    /// The text.
+    pub(crate) text: String,
+    /// The byte that is wrong.
+    pub(crate) at: usize,
+    /// What is wrong with it.
+    pub(crate) label: String,
+}
+
+impl<E: Explain + Send + Sync + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::explained(&error)
+    }
+}
+
+impl Failure {
+    fn explained(error: &dyn Explain) -> Self {
+        let mut causes: Vec<String> = Vec::new();
+        let message = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            // A transparent error repeats its source's words; nobody needs them twice.
+            if cause_text != *causes.last().unwrap_or(&message) {
+                causes.push(cause_text);
+            }
+            source = cause.source();
+        }
+        Self::Told(Box::new(Told {
+            exit: error.fault().into(),
+            code: error.code(),
+            message,
+            causes,
+            help: error.help().into_owned(),
+            snippet: None,
+        }))
+    }
+
+    /// Points at the place.
+    pub(crate) fn with_snippet(mut self, snippet: Snippet) -> Self {
+        if let Self::Told(told) = &mut self {
+            told.snippet = Some(snippet);
+        }
+        self
+    }
+
+    /// Message and help, for a list of findings.
+    pub(crate) fn words(&self) -> (String, String) {
+        match self {
+            Self::Told(told) => (told.full_message(), told.help.clone()),
+            Self::ClosedPipe => (String::new(), String::new()),
+        }
+    }
+
+    /// The code to exit with.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Told(told) => told.exit,
+            Self::ClosedPipe => Exit::Done,
+        }
+    }
+
+    /// The text for standard error, with its last line break; empty if there is nothing to say.
+    pub(crate) fn render(&self, json: bool, paint: Paint) -> String {
+        match self {
+            Self::ClosedPipe => String::new(),
+            Self::Told(told) if json => told.to_json() + "\n",
+            Self::Told(told) => told.to_text(paint),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    error: Body<'a>,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    code: &'a str,
+    message: String,
+    help: &'a str,
+}
+
+/// `{"error":{"code","message","help"}}`.
+pub(crate) fn error_json(code: &str, message: String, help: &str) -> String {
+    let document = Document { error: Body { code, message, help } };
+    serde_json::to_string(&document).unwrap_or_else(|_| r#"{"error":{"code":"cli::bug"}}"#.to_owned())
+}
+
+impl Told {
+    /// The causes are part of the message: whoever shows one line must not lose them.
+    fn full_message(&self) -> String {
+        let mut message = self.message.clone();
+        for cause in &self.causes {
+            let _ = write!(message, ": {cause}");
+        }
+        message
+    }
+
+    fn to_json(&self) -> String {
+        error_json(self.code, self.full_message(), &self.help)
+    }
+
+    fn to_text(&self, paint: Paint) -> String {
+        let mut text = format!("{} {}\n", paint.error("error:"), printable(&self.message));
+        for cause in &self.causes {
+            let _ = writeln!(text, "  {} {}", paint.dim("caused by:"), printable(cause));
+        }
+        if let Some(snippet) = &self.snippet {
+            text.push_str(&snippet.draw(paint));
+        }
+        let _ = writeln!(text, "{} {}", paint.hint("help:"), printable(&self.help));
+        text
+    }
+}
+
+impl Snippet {
+    /// The marked line, as miette draws it. The message and the help around it are ours, so its heading is cut off.
+    fn draw(&self, paint: Paint) -> String {
+        let theme = if paint.is_on() { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+        let mut drawn = String::new();
+        let handler =
+            GraphicalReportHandler::new_themed(theme).with_links(false).without_syntax_highlighting();
+        let report = Drawn { snippet: self, text: NamedSource::new(&self.name, self.text.clone()) };
+        if handler.render_report(&mut drawn, &report).is_err() {
+            return String::new();
+        }
+        let frame = drawn.lines().skip_while(|line| !line.contains('╭'));
+        frame.fold(String::new(), |text, line| text + line.trim_end() + "\n")
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("")]
+struct Drawn<'a> {
+    snippet: &'a Snippet,
+    text: NamedSource<String>,
+}
+
+impl miette::Diagnostic for Drawn<'_> {
+    fn severity(&self) -> Option<Severity> {
+        Some(Severity::Error)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        Some(&self.text)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let span = SourceSpan::new(self.snippet.at.into(), 1);
+        let label = LabeledSpan::new_with_span(Some(self.snippet.label.clone()), span);
+        Some(Box::new(std::iter::once(label)))
+    }
+}
+
+/// What a panic is told as; the panic itself ends one command and nothing else.
+#[derive(Debug, thiserror::Error)]
+#[error("this is a bug in weir: {what}")]
+pub(crate) struct Bug {
+    /// Message and place of the panic.
+    pub(crate) what: String,
+}
+
+impl Explain for Bug {
+    fn code(&self) -> &'static str {
+        "cli::bug"
+    }
+
+    fn help(&self) -> std::borrow::Cow<'static, str> {
+        "please report this line and the command you ran; `weir verify` tells whether the journal is sound"
+            .into()
+    }
+
+    fn fault(&self) -> Fault {
+        Fault::Bug
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer \u{1b}[2J")]
+    struct Outer(#[source] std::io::Error);
+
+    impl Explain for Outer {
+        fn code(&self) -> &'static str {
+            "test::outer"
+        }
+        fn help(&self) -> std::borrow::Cow<'static, str> {
+            "try `this`".into()
+        }
+        fn fault(&self) -> Fault {
+            Fault::Storage
+        }
+    }
+
+    #[test]
+    fn causes_and_help_are_told_and_control_characters_are_not() {
+        let failure = Failure::from(Outer(std::io::Error::other("inner")));
+        assert_eq!(failure.exit(), Exit::Failed);
+        insta::assert_snapshot!(failure.render(false, Paint::OFF), @r"
+        error: outer \u{1b}[2J
+          caused by: inner
+        help: try `this`
+        ");
+        insta::assert_snapshot!(
+            failure.render(true, Paint::OFF),
+            @r#"{"error":{"code":"test::outer","message":"outer \u001b[2J: inner","help":"try `this`"}}"#
+        );
+    }
+
+    #[test]
+    fn a_snippet_points_at_the_byte() {
+        let snippet = Snippet {
+            name: "--payload".into(),
+            text: r#"{"a": tru}"#.into(),
+            at: 9,
+            label: "expected ident".into(),
+        };
+        let failure = Failure::from(Outer(std::io::Error::other("inner"))).with_snippet(snippet);
+        insta::assert_snapshot!(failure.render(false, Paint::OFF), @r#"
+        error: outer \u{1b}[2J
+          caused by: inner
+           ╭─[--payload:1:10]
+         1 │ {"a": tru}
+           ·          ┬
+           ·          ╰── expected ident
+           ╰────
+        help: try `this`
+        "#);
+    }
+}

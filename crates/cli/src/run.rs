@@ -1,0 +1,129 @@
+//! From arguments to an exit code: parse, run under the eyes of Ctrl-C, report.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::args::{Cli, Early};
+use crate::commands::{self, Context};
+use crate::exit::Exit;
+use crate::output::Out;
+use crate::paint::{Paint, Surroundings, When};
+use crate::report::{Bug, Failure, error_json};
+use crate::show::{printable, shorten};
+
+/// How long an interrupted command may take to remove its temporary files.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// A usage error never shows more of one argument than this.
+const USAGE_COLUMNS_MAX: usize = 300;
+
+/// Runs the command line.
+pub(crate) fn run(args: Vec<OsString>) -> Exit {
+    let early = Early::scan(&args);
+    let color = match early.color {
+        When::Auto => clap::ColorChoice::Auto,
+        When::Always => clap::ColorChoice::Always,
+        When::Never => clap::ColorChoice::Never,
+    };
+    let matches = Cli::command().color(color).try_get_matches_from(args);
+    match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => run_parsed(cli),
+        Err(error) => explain_usage(&error, early),
+    }
+}
+
+fn run_parsed(cli: Cli) -> Exit {
+    report_panics(cli.global.json, cli.global.color);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    match runtime {
+        Ok(runtime) => {
+            let exit = runtime.block_on(supervise(cli));
+            // A thread that waits for standard input must not keep the process alive.
+            runtime.shutdown_background();
+            exit
+        }
+        Err(error) => {
+            tell(&Bug { what: format!("no runtime: {error}") }.into(), cli.global.json, cli.global.color)
+        }
+    }
+}
+
+/// The command runs as a task of its own, so that Ctrl-C is heard even while it waits for a slow reader.
+async fn supervise(cli: Cli) -> Exit {
+    let mut task = tokio::spawn(execute(cli));
+    tokio::select! {
+        // A panic has been reported by its hook.
+        ended = &mut task => ended.unwrap_or(Exit::Bug),
+        _ = tokio::signal::ctrl_c() => {
+            task.abort();
+            let _ = tokio::time::timeout(FAREWELL, task).await;
+            Exit::Interrupted
+        }
+    }
+}
+
+async fn execute(cli: Cli) -> Exit {
+    let (json, color) = (cli.global.json || cli.command.wants_json(), cli.global.color);
+    let mut context = Context { data_dir: cli.global.data_dir, out: Out::new(json, color) };
+    let outcome = commands::run(cli.command, &mut context).await;
+    // What was printed comes before what went wrong.
+    let flushed = context.out.flush();
+    match outcome.and(flushed) {
+        Ok(()) => Exit::Done,
+        Err(failure) => tell(&failure, json, color),
+    }
+}
+
+fn tell(failure: &Failure, json: bool, color: When) -> Exit {
+    let stderr = std::io::stderr();
+    let paint = Paint::new(color, Surroundings::of(&stderr));
+    // Nothing is left to do if even this cannot be said; the exit code says it too.
+    let _ = stderr.lock().write_all(failure.render(json, paint).as_bytes());
+    failure.exit()
+}
+
+fn report_panics(json: bool, color: When) {
+    std::panic::set_hook(Box::new(move |panic| {
+        let what = panic.payload_as_str().unwrap_or("a panic");
+        let place = panic.location().map_or_else(String::new, |place| format!(" ({place})"));
+        tell(&Bug { what: format!("{what}{place}") }.into(), json, color);
+    }));
+}
+
+/// Help and version are answers; everything else is wrong usage, told without echoing control characters.
+fn explain_usage(error: &clap::Error, early: Early) -> Exit {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let _ = error.print();
+            return Exit::Done;
+        }
+        _ => {}
+    }
+    let text = error.render().to_string();
+    let lines: Vec<String> =
+        text.lines().map(|line| shorten(&printable(line), USAGE_COLUMNS_MAX).into_owned()).collect();
+    let mut stderr = std::io::stderr();
+    let _ = if early.json {
+        let words = lines.iter().take_while(|line| !line.starts_with("Usage:") && !line.contains("--help"));
+        let words = words.map(|line| line.trim()).filter(|line| !line.is_empty());
+        let message = words.collect::<Vec<_>>().join(" ");
+        let message = message.trim_start_matches("error: ").to_owned();
+        writeln!(
+            stderr,
+            "{}",
+            error_json("cli::usage", message, "see `weir --help`, or `weir COMMAND --help`")
+        )
+    } else {
+        let paint = Paint::new(early.color, Surroundings::of(&stderr));
+        let text = lines.join("\n");
+        match text.strip_prefix("error:") {
+            Some(rest) => writeln!(stderr, "{}{rest}", paint.error("error:")),
+            None => writeln!(stderr, "{text}"),
+        }
+    };
+    Exit::Usage
+}

@@ -1,0 +1,142 @@
+//! The data directory: `journal.db`, `blobs/` and `lock`.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use weir_blobs::{Blobs, DirBlobs};
+use weir_journal_sqlite::{Options, SqliteJournal};
+use weir_types::{Explain, Fault};
+
+use crate::report::{Bug, Outcome};
+
+/// The journal's file in a data directory.
+pub(crate) const JOURNAL: &str = "journal.db";
+/// The blob store's directory in a data directory.
+pub(crate) const BLOBS: &str = "blobs";
+/// The lock's file in a data directory.
+pub(crate) const LOCK: &str = "lock";
+
+/// An open data directory.
+pub(crate) struct Store {
+    pub(crate) journal: SqliteJournal,
+    pub(crate) blobs: Arc<dyn Blobs>,
+}
+
+/// Why there is nothing to open.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    /// No journal there.
+    #[error("there is no journal at `{}`", .0.display())]
+    Absent(PathBuf),
+    /// Something else is there.
+    #[error("`{}` is not a directory", .0.display())]
+    NotADirectory(PathBuf),
+    /// The directory cannot be looked at.
+    #[error("cannot use the data directory `{}`", .path.display())]
+    Unusable {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Explain for StoreError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Absent(_) => "cli::no-journal",
+            Self::NotADirectory(_) => "cli::not-a-directory",
+            Self::Unusable { .. } => "cli::data-dir",
+        }
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        match self {
+            Self::Absent(_) => {
+                "name the right directory with `--data-dir DIR`, or begin a journal here with `weir append`"
+                    .into()
+            }
+            Self::NotADirectory(_) => "name a directory with `--data-dir DIR`".into(),
+            Self::Unusable { .. } => {
+                "check its permissions with `weir doctor`, or choose another with `--data-dir DIR`".into()
+            }
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Absent(_) => Fault::Missing,
+            Self::NotADirectory(_) => Fault::Input,
+            Self::Unusable { .. } => Fault::Storage,
+        }
+    }
+}
+
+/// What a command that finds no journal does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IfAbsent {
+    /// Makes one.
+    Create,
+    /// Fails.
+    Fail,
+}
+
+impl Store {
+    /// Opens the journal and the blobs in `directory`.
+    pub(crate) async fn open(directory: &Path, if_absent: IfAbsent) -> Outcome<Self> {
+        let path = directory.join(JOURNAL);
+        look(directory, &path, if_absent)?;
+        let blobs = open_blobs(directory).await?;
+        let options = Options { path, blobs: Arc::clone(&blobs), vfs: None };
+        let journal = SqliteJournal::open(options).await?;
+        Ok(Self { journal, blobs })
+    }
+
+    /// Lets the journal finish what it is doing.
+    pub(crate) async fn close(self) {
+        self.journal.close().await;
+    }
+}
+
+fn look(directory: &Path, journal: &Path, if_absent: IfAbsent) -> Result<(), StoreError> {
+    let unusable = |source| StoreError::Unusable { path: directory.to_owned(), source };
+    match std::fs::metadata(directory) {
+        Ok(metadata) if !metadata.is_dir() => return Err(StoreError::NotADirectory(directory.to_owned())),
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            return Err(StoreError::NotADirectory(directory.to_owned()));
+        }
+        Err(error) => return Err(unusable(error)),
+    }
+    match (journal.try_exists().map_err(unusable)?, if_absent) {
+        (false, IfAbsent::Fail) => Err(StoreError::Absent(directory.to_owned())),
+        _ => Ok(()),
+    }
+}
+
+/// Opens the blob store of a data directory that is already in use.
+pub(crate) async fn blobs(directory: &Path) -> Outcome<Arc<dyn Blobs>> {
+    look(directory, &directory.join(BLOBS), IfAbsent::Fail)?;
+    open_blobs(directory).await
+}
+
+/// Opens the blob store, and makes it if need be.
+pub(crate) async fn blobs_or_new(directory: &Path) -> Outcome<Arc<dyn Blobs>> {
+    look(directory, &directory.join(BLOBS), IfAbsent::Create)?;
+    open_blobs(directory).await
+}
+
+async fn open_blobs(directory: &Path) -> Outcome<Arc<dyn Blobs>> {
+    let root = directory.join(BLOBS);
+    let opened = blocking(move || DirBlobs::open(root)).await?;
+    Ok(Arc::new(opened?))
+}
+
+/// Runs file work where it may block.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| Bug { what: error.to_string() }.into())
+}

@@ -1,0 +1,160 @@
+//! Files that a command writes: there complete, or not at all.
+
+use std::borrow::Cow;
+use std::fs::{File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+use weir_types::{Explain, Fault};
+
+/// A file on its way. Dropped before [`Target::finish`], it leaves no trace.
+pub(crate) enum Target {
+    /// Written beside its place, then renamed.
+    Beside {
+        /// The unfinished file.
+        file: NamedTempFile,
+        /// Its place.
+        path: PathBuf,
+        /// What may happen to a file that is there.
+        existing: Existing,
+    },
+    /// A pipe or a device: there is nothing to rename.
+    Through {
+        /// It.
+        file: File,
+        /// Its place.
+        path: PathBuf,
+    },
+}
+
+/// What to do with a file that is already there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// Put the new one in its place.
+    Replace,
+    /// Leave it, and fail.
+    Keep,
+}
+
+/// Who may read the new file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readers {
+    /// Whoever the umask allows.
+    Usual,
+    /// The user alone.
+    Owner,
+}
+
+/// Why there is no file. What was there before is still there.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TargetError {
+    /// Something is there.
+    #[error("`{}` already exists", .0.display())]
+    Exists(PathBuf),
+    /// It cannot be written.
+    #[error("cannot write `{}`", .path.display())]
+    Unwritable {
+        /// Its place.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Explain for TargetError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Exists(_) => "cli::exists",
+            Self::Unwritable { .. } => "cli::unwritable",
+        }
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        match self {
+            Self::Exists(_) => "choose another name, or replace it with `--force`".into(),
+            Self::Unwritable { .. } => {
+                "check free space and permissions there; no partial file was left behind".into()
+            }
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Exists(_) => Fault::Conflict,
+            Self::Unwritable { .. } => Fault::Storage,
+        }
+    }
+}
+
+impl Target {
+    /// Begins a file at `path`. Blocks for a moment.
+    pub(crate) fn create(path: &Path, existing: Existing, readers: Readers) -> Result<Self, TargetError> {
+        let fail = |source| TargetError::Unwritable { path: path.to_owned(), source };
+        // Through a link: what it points at is replaced, not the link.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        match std::fs::metadata(&path) {
+            Ok(_) if existing == Existing::Keep => return Err(TargetError::Exists(path)),
+            Ok(metadata) if metadata.is_dir() => return Err(fail(io::ErrorKind::IsADirectory.into())),
+            // Renaming a file over /dev/null would be a poor answer to `--output /dev/null`.
+            Ok(metadata) if !metadata.is_file() => {
+                let file = File::options().write(true).open(&path).map_err(fail)?;
+                return Ok(Self::Through { file, path });
+            }
+            _ => {}
+        }
+        let mode = match readers {
+            Readers::Usual => 0o666,
+            Readers::Owner => 0o600,
+        };
+        let mut temporary = tempfile::Builder::new();
+        temporary.prefix(".weir-").suffix(".tmp").permissions(Permissions::from_mode(mode));
+        let file = temporary.tempfile_in(directory_of(&path)).map_err(fail)?;
+        Ok(Self::Beside { file, path, existing })
+    }
+
+    /// A handle to write with, usable on another thread. The file itself stays with `self`, so that an interrupted
+    /// command removes it.
+    pub(crate) fn writer(&self) -> Result<File, TargetError> {
+        let file = match self {
+            Self::Beside { file, .. } => file.as_file(),
+            Self::Through { file, .. } => file,
+        };
+        file.try_clone().map_err(|source| self.unwritable(source))
+    }
+
+    /// Makes it durable and puts it in its place. Blocks until it is on the disk.
+    pub(crate) fn finish(self) -> Result<(), TargetError> {
+        match self {
+            Self::Through { mut file, path } => {
+                file.flush().map_err(|source| TargetError::Unwritable { path, source })
+            }
+            Self::Beside { file, path, existing } => {
+                let fail = |source| TargetError::Unwritable { path: path.clone(), source };
+                file.as_file().sync_all().map_err(fail)?;
+                let placed = match existing {
+                    Existing::Replace => file.persist(&path),
+                    Existing::Keep => file.persist_noclobber(&path),
+                };
+                placed.map_err(|error| match error.error.kind() {
+                    io::ErrorKind::AlreadyExists => TargetError::Exists(path.clone()),
+                    _ => fail(error.error),
+                })?;
+                File::open(directory_of(&path)).and_then(|directory| directory.sync_all()).map_err(fail)
+            }
+        }
+    }
+
+    /// The error for a failed write.
+    pub(crate) fn unwritable(&self, source: io::Error) -> TargetError {
+        let (Self::Beside { path, .. } | Self::Through { path, .. }) = self;
+        TargetError::Unwritable { path: path.clone(), source }
+    }
+}
+
+/// The directory a file is in.
+pub(crate) fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
