@@ -1,5 +1,6 @@
 //! The journal: the only truth, behind a port.
 
+pub mod anchor;
 mod append;
 mod error;
 pub mod follow;

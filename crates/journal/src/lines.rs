@@ -154,12 +154,12 @@ fn wrap(name: &str, inner: Object) -> String {
 
 /// A JSON object under construction, its fields in the order they are given.
 #[derive(Default)]
-struct Object {
+pub(crate) struct Object {
     text: String,
 }
 
 impl Object {
-    fn json(mut self, name: &str, json: &str) -> Self {
+    pub(crate) fn json(mut self, name: &str, json: &str) -> Self {
         self.text.push(if self.text.is_empty() { '{' } else { ',' });
         self.text.push('"');
         self.text.push_str(name);
@@ -168,7 +168,7 @@ impl Object {
         self
     }
 
-    fn text(self, name: &str, value: &str) -> Self {
+    pub(crate) fn text(self, name: &str, value: &str) -> Self {
         let quoted = serde_json::Value::from(value).to_string();
         self.json(name, &quoted)
     }
@@ -177,7 +177,7 @@ impl Object {
         self.text("stream", branch.stream.as_str()).text("branch", branch.branch.as_str())
     }
 
-    fn end(mut self) -> String {
+    pub(crate) fn end(mut self) -> String {
         self.text.push('}');
         self.text
     }
