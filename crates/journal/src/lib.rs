@@ -11,6 +11,7 @@ mod mint;
 mod port;
 pub mod rules;
 mod snapshot;
+pub mod transfer;
 mod verify;
 
 pub use append::{

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use weir_types::{BranchId, Event, Explain, Fault, Hash, Meta, Position};
+use weir_types::{BranchId, Event, Explain, Fault, Hash, Meta, Position, Seq};
 
 use super::{BlobLine, EXPORT_VERSION, ForkLine, KeyLine, LINE_BYTES_MAX, Line};
 
@@ -228,6 +228,10 @@ fn event(fields: &Fields<'_>) -> Result<Event, LineError> {
         (None, None) => return Err(f.missing("payload")),
     };
     let meta = fields.meta.ok_or(f.missing("meta"))?;
+    let seq = f.value("seq", fields.seq)?;
+    if seq == Seq(0) {
+        return Err(f.wrong("seq", "events are counted from 1"));
+    }
     Ok(Event {
         position: match fields.position {
             Some(_) => f.value("position", fields.position)?,
@@ -235,7 +239,7 @@ fn event(fields: &Fields<'_>) -> Result<Event, LineError> {
         },
         stream,
         branch,
-        seq: f.value("seq", fields.seq)?,
+        seq,
         id: f.text("id", fields.id)?,
         ts: f.text("ts", fields.ts)?,
         kind: f.text("kind", fields.kind)?,

@@ -93,6 +93,7 @@ fn what_is_wrong_is_named() {
     #[rustfmt::skip]
     let cases = [
         (swap("\"seq\":3", "\"seq\":\"3\""), "field `seq` of the event is wrong: invalid type: string \"3\", expected u64 at line 1 column 3"),
+        (swap("\"seq\":3", "\"seq\":0"), "field `seq` of the event is wrong: events are counted from 1"),
         (swap("\"seq\":3,", ""), "the event has no field `seq`"),
         (swap("\"seq\":3,", "\"seq\":3,\"seq\":4,"), "the line is not a JSON object with unique fields"),
         (swap("\"s\"", "\"a\\nb\""), "field `stream` of the event is wrong: stream name `a\\nb` contains the control character U+000A"),
@@ -156,7 +157,7 @@ fn meta() -> impl Strategy<Value = weir_types::Meta> {
 
 prop_compose! {
     fn any_event()(
-        (position, seq, id) in (any::<u64>(), any::<u64>(), any::<u128>()),
+        (position, seq, id) in (any::<u64>(), 1..=u64::MAX, any::<u128>()),
         (stream, branch, kind) in (name(), name(), name()),
         ts in any::<i64>().prop_filter_map("not a time", |micros| Timestamp::from_micros(micros / 1_000).ok()),
         payload in payload(),

@@ -1,0 +1,42 @@
+//! Moving streams between journals as JSON Lines, in constant memory, ids and chains included.
+//!
+//! An export is a header, then events, each preceded by what it needs: its branch's fork, its part's key, the blobs it
+//! refers to. An import checks every chain before it appends, skips what is already there and can be repeated after
+//! any failure; so a file that was cut imports as far as it goes, and goes on where the whole file is imported later.
+
+mod error;
+mod export;
+mod import;
+mod input;
+#[cfg(test)]
+mod tests;
+
+pub use error::{ExportError, ImportError};
+pub use export::export;
+pub use import::import;
+
+/// What an export wrote.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exported {
+    /// Events.
+    pub events: u64,
+    /// Branches other than `main`.
+    pub forks: u64,
+    /// Blobs, apart from large payloads, which are in their events' lines.
+    pub blobs: u64,
+}
+
+/// What an import did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// Events appended.
+    pub events: u64,
+    /// Events that were there already.
+    pub skipped: u64,
+    /// Branches made.
+    pub forks: u64,
+    /// Blobs stored.
+    pub blobs: u64,
+    /// Bytes at the end of a file that was cut: half a line, or a blob without its last piece. They were dropped.
+    pub dropped_tail: Option<u64>,
+}

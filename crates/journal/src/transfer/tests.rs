@@ -1,0 +1,262 @@
+//! What an import refuses, skips and drops. That the round trip is exact, for every engine and at every byte, is shown
+//! by the conformance suite.
+
+use std::sync::Arc;
+
+use weir_blobs::{Blobs, MemoryBlobs};
+use weir_types::{BranchId, Hash, PAYLOAD_INLINE_MAX, Seq};
+
+use super::*;
+use crate::lines::BLOB_PIECE_MAX;
+use crate::{
+    Attrs, Fork, Journal, KeyedPart, ListFilter, Listed, MemoryJournal, NewEvent, Part, Status, StreamSummary,
+};
+
+struct Store {
+    journal: MemoryJournal,
+    blobs: Arc<dyn Blobs>,
+}
+
+impl Store {
+    fn new() -> Self {
+        let blobs: Arc<dyn Blobs> = Arc::new(MemoryBlobs::new());
+        Self { journal: MemoryJournal::new(Arc::clone(&blobs)), blobs }
+    }
+
+    async fn append(&self, branch: &BranchId, key: Option<&str>, events: Vec<NewEvent>) {
+        let key = key.map(|key| key.parse().unwrap());
+        let part = Part { key, ..Part::new(branch.clone(), events) };
+        self.journal.append(vec![part]).await.unwrap();
+    }
+
+    async fn export(&self) -> String {
+        let mut sink = Vec::new();
+        export(&self.journal, &*self.blobs, None, &mut sink).await.unwrap();
+        String::from_utf8(sink).unwrap()
+    }
+
+    async fn import(&self, text: &str) -> Result<Imported, ImportError> {
+        import(&self.journal, &*self.blobs, &mut text.as_bytes()).await
+    }
+
+    async fn events(&self) -> u64 {
+        let streams = self.journal.streams(None, 100).await.unwrap();
+        streams.iter().map(|summary: &StreamSummary| summary.events).sum()
+    }
+}
+
+fn main_of(stream: &str) -> BranchId {
+    BranchId::main(stream.parse().unwrap())
+}
+
+fn notes(payloads: &[&'static str]) -> Vec<NewEvent> {
+    payloads.iter().map(|payload| NewEvent::new("note.made".parse().unwrap(), *payload)).collect()
+}
+
+/// A blob in three pieces.
+const PIECES_BYTES: usize = 2 * BLOB_PIECE_MAX + 1;
+
+async fn sample() -> Store {
+    sample_with_blob(PIECES_BYTES).await
+}
+
+/// A stream with a keyed part, a fork with an event, a fork without one, and a blob.
+async fn sample_with_blob(blob_bytes: usize) -> Store {
+    let store = Store::new();
+    let a = main_of("a");
+    store.append(&a, None, notes(&["1"])).await;
+    store.append(&a, Some("k"), notes(&["2", "3"])).await;
+    for name in ["empty", "side"] {
+        let fork = Fork { from: a.clone(), at: Seq(2), name: name.parse().unwrap() };
+        store.journal.fork(fork).await.unwrap();
+    }
+    let side = BranchId { branch: "side".parse().unwrap(), ..a };
+    let content = vec![7; blob_bytes];
+    let hash = store.blobs.put_bytes(content.into()).await.unwrap().hash;
+    let with_blob = notes(&["4"]).remove(0).with_refs(vec![hash]);
+    let large = NewEvent::new("note.made".parse().unwrap(), vec![b'x'; PAYLOAD_INLINE_MAX + 1]);
+    store.append(&side, None, vec![with_blob, large]).await;
+    store
+}
+
+/// Which line of the sample is which.
+fn shape(export: &str) -> Vec<&str> {
+    let shape = |line: &str| match line {
+        line if line.starts_with("{\"weir_export\"") => "header",
+        line if line.starts_with("{\"fork\"") => "fork",
+        line if line.starts_with("{\"key\"") => "key",
+        line if line.starts_with("{\"blob\"") => "blob",
+        _ => "event",
+    };
+    export.lines().map(shape).collect()
+}
+
+#[tokio::test]
+async fn everything_stands_before_what_needs_it() {
+    let store = sample().await;
+    let export = store.export().await;
+    let expected = [
+        "header", "event", "key", "event", "event", "fork", "blob", "blob", "blob", "event", "event", "fork",
+    ];
+    assert_eq!(shape(&export), expected);
+    let copy = Store::new();
+    let report = Imported { events: 5, skipped: 0, forks: 2, blobs: 1, dropped_tail: None };
+    assert_eq!(copy.import(&export).await.unwrap(), report);
+    assert_eq!(copy.export().await, export);
+    let k = KeyedPart { key: "k".parse().unwrap(), first: Seq(2), last: Seq(3) };
+    assert_eq!(copy.journal.keys(&main_of("a"), Seq(1), Seq(9)).await.unwrap(), [k]);
+}
+
+#[tokio::test]
+async fn an_import_can_be_repeated_and_gone_on_with() {
+    let export = sample_with_blob(10).await.export().await;
+    let lines: Vec<&str> = export.split_inclusive('\n').collect();
+    for cut in 0..=lines.len() {
+        let copy = Store::new();
+        let first = copy.import(&lines[..cut].concat()).await.unwrap();
+        let second = copy.import(&export).await.unwrap();
+        assert_eq!((first.events + second.events, second.skipped), (5, first.events), "cut after line {cut}");
+        assert_eq!((first.forks + second.forks, second.dropped_tail), (2, None), "cut after line {cut}");
+        assert!(copy.journal.verify(None, crate::silent()).await.unwrap().is_sound());
+        let again = copy.import(&export).await.unwrap();
+        let nothing_new = Imported { events: 0, skipped: 5, forks: 0, blobs: 1, dropped_tail: None };
+        assert_eq!(again, nothing_new, "cut after line {cut}");
+    }
+}
+
+/// A key must never be forgotten by a cut: a repetition is refused rather than done a second time.
+#[tokio::test]
+async fn a_cut_inside_a_keyed_part_keeps_the_key() {
+    let export = sample_with_blob(10).await.export().await;
+    let lines: Vec<&str> = export.split_inclusive('\n').collect();
+    let copy = Store::new();
+    assert_eq!(copy.import(&lines[..4].concat()).await.unwrap().events, 2);
+    copy.import(&export).await.unwrap();
+    let part = Part { key: Some("k".parse().unwrap()), ..Part::new(main_of("a"), notes(&["2", "3"])) };
+    let refused = copy.journal.append(vec![part]).await.unwrap_err();
+    assert_eq!(refused.to_string(), "key `k` was already used on a@main for other content");
+}
+
+#[tokio::test]
+async fn the_end_of_a_cut_file_is_dropped_and_reported() {
+    let export = sample().await.export().await;
+    let lines: Vec<&str> = export.split_inclusive('\n').collect();
+    let half = &lines[2][..20];
+    let blob_bytes = (lines[6].len() + lines[7].len()) as u64;
+    let cases = [
+        (String::new(), 0, None),
+        ("{\"weir_ex".into(), 0, Some(9)),
+        (lines[0].trim_end().into(), 0, None),
+        (lines[..2].concat(), 1, None),
+        (lines[..2].concat().trim_end().into(), 1, None),
+        (lines[..2].concat() + half, 1, Some(20)),
+        (lines[..8].concat(), 3, Some(blob_bytes)),
+        (lines[..8].concat() + "{", 3, Some(blob_bytes + 1)),
+    ];
+    for (text, events, dropped_tail) in cases {
+        let copy = Store::new();
+        let report = copy.import(&text).await.unwrap();
+        assert_eq!((report.events, report.dropped_tail), (events, dropped_tail), "{}", text.len());
+        assert_eq!(copy.events().await, events);
+    }
+}
+
+#[tokio::test]
+async fn a_bad_line_is_named_and_what_is_before_it_stays() {
+    let export = sample().await.export().await;
+    let lines: Vec<&str> = export.split_inclusive('\n').collect();
+    let swap = |n: usize, from: &str, to: &str| {
+        assert!(lines[n].contains(from), "{from}");
+        let mut changed = lines.clone();
+        let line = changed[n].replacen(from, to, 1);
+        changed[n] = &line;
+        changed.concat()
+    };
+    let without = |n: usize| [&lines[..n], &lines[n + 1..]].concat().concat();
+    let zeros = "0".repeat(64);
+    let chain_of = |n: usize| lines[n].rsplit('"').nth(1).unwrap();
+    let blob = Hash::of(&vec![7; PIECES_BYTES]);
+    #[rustfmt::skip]
+    let cases = [
+        ("hello\n".to_owned(), 0, "this is not an export: its first line is not {\"weir_export\":1}".to_owned()),
+        ("hello".to_owned(), 0, "this is not an export: its first line is not {\"weir_export\":1}".to_owned()),
+        (without(0), 0, "this is not an export: its first line is not {\"weir_export\":1}".into()),
+        (swap(0, "1", "9"), 0, "line 1 of the export is wrong".into()),
+        (swap(3, "{", ""), 1, "line 4 of the export is wrong".into()),
+        (swap(3, "\"payload\":2", "\"payload\":3"), 1, "line 4 of the export was altered: event 2 of a@main: its payload does not match its hash".into()),
+        (swap(3, "note.made", "note.forged"), 1, "line 4 of the export was altered: event 2 of a@main: its chain does not follow from the event before it".into()),
+        (swap(3, chain_of(3), &zeros), 1, "line 4 of the export was altered: event 2 of a@main: its chain does not follow from the event before it".into()),
+        (without(1), 0, "line 3 of the export does not follow from what is before it: event 2 comes after event 0 of a@main".into()),
+        (without(5), 3, "line 9 of the export does not follow from what is before it: nothing says where a@side was forked".into()),
+        (swap(5, chain_of(3), &zeros), 3, "line 6 of the export was altered: a@side was not forked from event 2 of a@main as it is here".into()),
+        (swap(5, "\"at\":2", "\"at\":9"), 3, "line 6 of the export was altered: a@side was not forked from event 9 of a@main as it is here".into()),
+        (swap(2, "\"last\":3", "\"last\":99999"), 1, "line 3 of the export does not follow from what is before it: no part has key `k`".into()),
+        (swap(2, "\"first\":2", "\"first\":3"), 1, "line 4 of the export does not follow from what is before it: events 3 to 3 of a@main come first".into()),
+        (without(7), 3, format!("line 8 of the export was altered: the content of blob {blob} does not match its hash")),
+        (without(8), 3, format!("line 9 of the export does not follow from what is before it: the next piece of blob {blob} is missing")),
+        (swap(6, "BwcH", "BwcI"), 3, format!("line 9 of the export was altered: the content of blob {blob} does not match its hash")),
+        ([&lines[..6], &lines[9..]].concat().concat(), 3, format!("line 7 of the export needs blob {blob}, which is not in the export")),
+    ];
+    for (text, events, expected) in cases {
+        let copy = Store::new();
+        assert_eq!(copy.import(&text).await.unwrap_err().to_string(), expected);
+        assert_eq!(copy.events().await, events, "{expected}");
+        if expected.contains("blob") {
+            assert_eq!(copy.blobs.stat(blob).await.unwrap(), None, "{expected}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_journal_that_went_another_way_is_not_changed() {
+    let export = sample_with_blob(10).await.export().await;
+    let other = Store::new();
+    other.append(&main_of("a"), None, notes(&["another"])).await;
+    let refused = other.import(&export).await.unwrap_err().to_string();
+    assert_eq!(refused, "line 2 of the export: event 1 of a@main already exists here and is another one");
+
+    let forked = Store::new();
+    let lines: Vec<&str> = export.split_inclusive('\n').collect();
+    forked.import(&lines[..5].concat()).await.unwrap();
+    let fork = Fork { from: main_of("a"), at: Seq(1), name: "side".parse().unwrap() };
+    forked.journal.fork(fork).await.unwrap();
+    let refused = forked.import(&export).await.unwrap_err().to_string();
+    assert_eq!(refused, "line 6 of the export: branch a@side already exists here and is another one");
+
+    let whole = Store::new();
+    whole.import(&export).await.unwrap();
+    let refused = whole.import(&export.replacen("\"payload\":2", "\"payload\":9", 1)).await.unwrap_err();
+    let expected =
+        "line 4 of the export was altered: event 2 of a@main differs from the one with the same chain";
+    assert_eq!(refused.to_string(), expected);
+}
+
+#[tokio::test]
+async fn an_imported_session_is_halted() {
+    let store = Store::new();
+    store.append(&main_of("session:1"), None, notes(&["1"])).await;
+    store.append(&main_of("other"), None, notes(&["1"])).await;
+    let copy = Store::new();
+    copy.import(&store.export().await).await.unwrap();
+    let listed: Vec<Listed> = copy.journal.list(ListFilter::default(), None, 10).await.unwrap();
+    let listed: Vec<_> = listed.into_iter().map(|row| (row.branch, row.attrs)).collect();
+    assert_eq!(listed, [(main_of("session:1"), Attrs::new(Status::Halted))]);
+}
+
+#[tokio::test]
+async fn long_streams_and_long_keyed_parts_pass_in_batches() {
+    let store = Store::new();
+    let many = |count: usize| {
+        (0..count).map(|n| NewEvent::new("n".parse().unwrap(), n.to_string())).collect::<Vec<_>>()
+    };
+    store.append(&main_of("a"), None, many(999)).await;
+    store.append(&main_of("a"), Some("long"), many(1_500)).await;
+    for (n, stream) in ["b", "c"].into_iter().cycle().take(60).enumerate() {
+        store.append(&main_of(stream), (n % 3 == 0).then_some(n.to_string()).as_deref(), many(7)).await;
+    }
+    let export = store.export().await;
+    let copy = Store::new();
+    assert_eq!(copy.import(&export).await.unwrap().events, 999 + 1_500 + 420);
+    assert_eq!(copy.export().await, export);
+    assert_eq!(copy.import(&export).await.unwrap().skipped, 999 + 1_500 + 420);
+}
