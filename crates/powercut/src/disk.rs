@@ -76,8 +76,7 @@ impl Disk {
 
     /// What the platter holds: now, or if the power went out, at that moment. The connections may still be open.
     pub fn image(&self, loss: Loss) -> Image {
-        let state = self.state();
-        state.cut.as_ref().unwrap_or(&state.platter).image(loss)
+        self.state().image(loss)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -186,6 +185,10 @@ impl State {
         Ok(())
     }
 
+    fn image(&self, loss: Loss) -> Image {
+        self.cut.as_ref().unwrap_or(&self.platter).image(loss)
+    }
+
     /// Counts an operation, before it takes place, and lets the fault happen if this is its moment.
     fn operation(&mut self) -> Result<(), IoFault> {
         let number = self.operations;
@@ -220,8 +223,32 @@ mod tests {
     }
 
     fn files(state: &State, loss: Loss) -> Vec<(String, Vec<u8>)> {
-        let image = state.platter.image(loss);
+        let image = state.image(loss);
         image.files().map(|(name, content)| (name.to_owned(), content.to_owned())).collect()
+    }
+
+    #[test]
+    fn the_platter_stops_right_before_the_operation_of_the_cut() {
+        let cut = |at| {
+            let (mut state, file) = state_with_file("a");
+            state.fault = Some(Fault::StopPersisting { at });
+            state.write(file, 0, b"1").unwrap();
+            state.sync(file, Role::Wal).unwrap();
+            state.write(file, 1, b"2").unwrap();
+            state.truncate(file, 1).unwrap();
+            state.sync(file, Role::Wal).unwrap();
+            state.delete("a", Directory::Synced).unwrap();
+            let content = |loss| files(&state, loss).pop().map(|(_, content)| content);
+            (content(Loss::Everything), content(Loss::Nothing), state.fired)
+        };
+        let some = |content: &[u8]| Some(content.to_vec());
+        assert_eq!(cut(0), (None, some(b""), true));
+        assert_eq!(cut(1), (None, some(b"1"), true));
+        assert_eq!(cut(2), (some(b"1"), some(b"1"), true));
+        assert_eq!(cut(3), (some(b"1"), some(b"12"), true));
+        assert_eq!(cut(4), (some(b"1"), some(b"1"), true));
+        assert_eq!(cut(5), (some(b"1"), some(b"1"), true));
+        assert_eq!(cut(6), (None, None, false));
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
 
+mod connections;
 mod crash;
 mod faults;
-mod threads;
 mod workload;
 
 use rusqlite::{Connection, OpenFlags};

@@ -1,14 +1,67 @@
-//! Several connections of one process, on threads of their own.
+//! Several connections of one process: taking turns, and at once on threads of their own.
 
 use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use weir_powercut::{Disk, Fault, Loss};
 
 const THREADS: i64 = 3;
 const ROWS_PER_THREAD: i64 = 60;
+
+#[test]
+fn connections_see_commits_at_once_and_keep_their_snapshots() {
+    let disk = Disk::new();
+    let writers = [open(&disk), open(&disk), open(&disk)];
+    writers[0].execute_batch("CREATE TABLE t (thread INTEGER, n INTEGER)").unwrap();
+    let read_only = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let reader = Connection::open_with_flags_and_vfs("a.db", read_only, disk.vfs_name()).unwrap();
+    for turn in 0..30 {
+        reader.execute_batch("BEGIN").unwrap();
+        assert_eq!(count(&reader), turn);
+        let writer = &writers[turn as usize % writers.len()];
+        assert_eq!(count(writer), turn);
+        writer.execute("INSERT INTO t VALUES (0, ?1)", [turn]).unwrap();
+        assert_eq!(count(&reader), turn, "the reader's snapshot is older");
+        reader.execute_batch("COMMIT").unwrap();
+    }
+    assert_eq!(count(&reader), 30);
+}
+
+#[test]
+fn there_is_one_writer_at_a_time() {
+    for journal in ["WAL", "DELETE"] {
+        let disk = Disk::new();
+        let [first, second] = [(); 2].map(|()| {
+            let db =
+                Connection::open_with_flags_and_vfs("a.db", OpenFlags::default(), disk.vfs_name()).unwrap();
+            db.execute_batch(&format!("PRAGMA journal_mode = {journal}; PRAGMA busy_timeout = 0")).unwrap();
+            db
+        });
+        first.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let refused = second.execute_batch("BEGIN IMMEDIATE").unwrap_err();
+        assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::DatabaseBusy), "{journal}");
+        first.execute_batch("ROLLBACK").unwrap();
+        second.execute_batch("BEGIN IMMEDIATE").unwrap();
+    }
+}
+
+#[test]
+fn a_reader_holds_back_the_checkpoint_of_what_it_does_not_see() {
+    let disk = Disk::new();
+    let [writer, reader] = [open(&disk), open(&disk)];
+    writer.busy_timeout(Duration::ZERO).unwrap();
+    writer.execute_batch("CREATE TABLE t (x)").unwrap();
+    reader.execute_batch("BEGIN").unwrap();
+    assert_eq!(count(&reader), 0);
+    writer.execute_batch("INSERT INTO t VALUES (1)").unwrap();
+    let busy =
+        || writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0)).unwrap();
+    assert!(busy());
+    reader.execute_batch("COMMIT").unwrap();
+    assert!(!busy());
+}
 
 #[test]
 fn three_connections_write_one_wal_database() {
