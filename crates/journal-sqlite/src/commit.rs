@@ -29,11 +29,12 @@ const LINGER_MAX: Duration = Duration::from_micros(200);
 /// How often commits of other processes are looked for while somebody follows.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Log pages after which the checkpoint thread is woken.
+/// Log pages after which, each time, the checkpoint thread is woken.
 const CHECKPOINT_PAGES: i32 = 1_000;
 
 /// Log pages after which this thread finishes the checkpoint itself, so that the log starts over under steady load.
-const RESTART_PAGES: i32 = 8_000;
+/// It bounds the log, and with it the time that opening takes after a crash.
+const RESTART_PAGES: i32 = 2_000;
 
 /// What callers ask of the thread.
 pub(crate) enum Request {
@@ -46,9 +47,11 @@ pub(crate) enum Request {
     Fork {
         fork: Fork,
         reply: oneshot::Sender<Result<Branch, ForkError>>,
+        _room: OwnedSemaphorePermit,
     },
     Snapshot {
         snapshot: Snapshot,
+        _room: OwnedSemaphorePermit,
     },
     /// Somebody has begun to follow: look for other processes' commits from now on.
     Follow,
@@ -82,6 +85,8 @@ pub(crate) struct Committer {
     /// Pages in the log after the last commit, set by SQLite's hook.
     pub(crate) log_pages: Arc<AtomicI32>,
     pub(crate) checkpoint: SyncSender<()>,
+    /// Log pages at which the checkpoint thread is woken next.
+    pub(crate) checkpoint_at: i32,
     /// Committed, but not yet told to the followers.
     pub(crate) written: Vec<Written>,
 }
@@ -288,7 +293,7 @@ impl Committer {
         Ok(match request {
             Request::Append { append, .. } => Applied::Append(self.writer.append(append)?),
             Request::Fork { fork, .. } => Applied::Fork(self.writer.fork(fork)?),
-            Request::Snapshot { snapshot } => {
+            Request::Snapshot { snapshot, .. } => {
                 self.writer.put_snapshot(snapshot)?;
                 Applied::Nothing
             }
@@ -330,10 +335,13 @@ impl Committer {
     /// catches up, so the rest is copied here, and the next commit starts the log over.
     fn checkpoint(&mut self) {
         let pages = self.log_pages.load(Ordering::Relaxed);
-        if pages >= RESTART_PAGES {
+        if pages < CHECKPOINT_PAGES {
+            self.checkpoint_at = CHECKPOINT_PAGES;
+        } else if pages >= RESTART_PAGES {
             self.writer.finish_checkpoint();
             self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
-        } else if pages >= CHECKPOINT_PAGES {
+        } else if pages >= self.checkpoint_at {
+            self.checkpoint_at = pages + CHECKPOINT_PAGES;
             // A full channel means that it has been woken already.
             let _ = self.checkpoint.try_send(());
         }

@@ -158,6 +158,7 @@ fn start(opened: Opened, blobs: Arc<dyn Blobs>) -> Result<SqliteJournal, OpenErr
         counters: counters.clone(),
         log_pages,
         checkpoint: wake,
+        checkpoint_at: 0,
         written: Vec::new(),
     };
     let (checkpoint_location, checkpoint_counters) = (location.clone(), counters.clone());
@@ -221,9 +222,8 @@ impl SqliteJournal {
             self.source.blobs.put_bytes(event.payload().clone()).await.map_err(AppendError::Blob)?;
         }
         let (append, size) = encode(parts).await;
-        let kib = u32::try_from((size.bytes / 1024 + 1).min(QUEUE_KIB_MAX)).unwrap_or(u32::MAX);
         let closed = || AppendError::from(self.source.location.closed());
-        let room = self.room.clone().acquire_many_owned(kib).await.map_err(|_| closed())?;
+        let room = self.room.clone().acquire_many_owned(kib(size.bytes)).await.map_err(|_| closed())?;
         let (reply, answer) = oneshot::channel();
         self.queue.send(Request::Append { append, size, reply, _room: room }).map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
@@ -231,10 +231,16 @@ impl SqliteJournal {
 
     async fn fork_at(&self, fork: Fork) -> Result<Branch, ForkError> {
         let closed = || ForkError::Read(self.source.location.closed().into());
+        let room = self.room.clone().acquire_owned().await.map_err(|_| closed())?;
         let (reply, answer) = oneshot::channel();
-        self.queue.send(Request::Fork { fork, reply }).map_err(|_| closed())?;
+        self.queue.send(Request::Fork { fork, reply, _room: room }).map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
     }
+}
+
+/// The room that this many bytes take in the queue.
+fn kib(bytes: usize) -> u32 {
+    u32::try_from((bytes / 1024 + 1).min(QUEUE_KIB_MAX)).unwrap_or(u32::MAX)
 }
 
 /// Encodes the records of an append before it queues up.
@@ -361,8 +367,14 @@ impl Journal for SqliteJournal {
     }
 
     fn put_snapshot(&self, snapshot: Snapshot) -> Answer<'_, (), AppendError> {
-        let too_large = snapshot.state.len() > SNAPSHOT_MAX;
-        let sent = too_large || self.queue.send(Request::Snapshot { snapshot }).is_ok();
+        // A cache: when the queue is full, or the snapshot too large, it is simply not kept.
+        let room = self.room.clone().try_acquire_many_owned(kib(snapshot.state.len()));
+        let sent = match room {
+            Ok(room) if snapshot.state.len() <= SNAPSHOT_MAX => {
+                self.queue.send(Request::Snapshot { snapshot, _room: room }).is_ok()
+            }
+            _ => true,
+        };
         let result = if sent { Ok(()) } else { Err(self.source.location.closed().into()) };
         Box::pin(std::future::ready(result))
     }
