@@ -10,7 +10,9 @@ use clap::{Parser, Subcommand};
 use weir_journal::{Key, KeyError};
 use weir_types::{BranchId, BranchName, Explain, Fault, Hash, HashError, NameError, StreamName};
 
-use crate::commands::{append, backup, blob, branch, cat, completions, demo, doctor, streams, verify};
+use crate::commands::{
+    append, backup, blob, branch, cat, completions, demo, doctor, streams, transfer, verify,
+};
 use crate::exit::Exit;
 use crate::paint::When;
 
@@ -68,6 +70,10 @@ pub(crate) enum Command {
     Branch(branch::Command),
     /// Check every event, every index and every blob against the hash chains.
     Verify(verify::Args),
+    /// Write streams as JSON Lines.
+    Export(transfer::ExportArgs),
+    /// Read streams from JSON Lines, as `weir export` writes them.
+    Import(transfer::ImportArgs),
     /// Write the journal and its blobs into one archive, while others go on writing.
     Backup(backup::Args),
     /// Store, read and collect content by its hash.

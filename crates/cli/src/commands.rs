@@ -9,6 +9,7 @@ pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod streams;
+pub(crate) mod transfer;
 pub(crate) mod verify;
 
 use std::path::PathBuf;
@@ -55,6 +56,8 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
         Command::Cat(args) => cat::run(&args, context).await,
         Command::Branch(command) => branch::run(&command, context).await,
         Command::Verify(args) => verify::run(&args, context).await,
+        Command::Export(args) => transfer::export(&args, context).await,
+        Command::Import(args) => transfer::import(&args, context).await,
         Command::Backup(args) => backup::run(&args, context).await,
         Command::Blob(command) => blob::run(&command, context).await,
         Command::Doctor(doctor::Args {}) => doctor::run(context).await,

@@ -10,6 +10,7 @@ use weir_types::{Explain, Fault};
 
 use crate::paint::{Paint, Surroundings, When};
 use crate::report::{Failure, Outcome};
+use crate::show::json_on_a_terminal;
 
 /// Raised when a field of a document changes its meaning; new fields do not raise it.
 const DOCUMENT_VERSION: u32 = 1;
@@ -26,6 +27,7 @@ pub(crate) struct Out {
     pub(crate) err: Paint,
     /// Columns of the terminal, if standard output is one.
     pub(crate) columns: Option<usize>,
+    terminal: bool,
     progress: bool,
 }
 
@@ -65,6 +67,7 @@ impl Out {
             paint: Paint::new(color, Surroundings::of(&stdout)),
             err: Paint::new(color, Surroundings::of(&stderr)),
             columns,
+            terminal: stdout.is_terminal(),
             progress: stderr.is_terminal() && !json,
             stdout: BufWriter::with_capacity(64 * 1024, stdout),
         }
@@ -82,8 +85,16 @@ impl Out {
 
     /// One object of many, on a line of its own.
     pub(crate) fn object(&mut self, object: &impl Serialize) -> Outcome {
-        let text = serde_json::to_string(object).map_err(|error| stdout_failed(error.into()))?;
-        self.line(format_args!("{text}"))
+        let json = serde_json::to_string(object).map_err(|error| stdout_failed(error.into()))?;
+        self.json_line(&json)
+    }
+
+    /// JSON on a line of its own; byte for byte, except on a terminal, where control characters are escaped.
+    pub(crate) fn json_line(&mut self, json: &str) -> Outcome {
+        if self.terminal {
+            return self.line(format_args!("{}", json_on_a_terminal(json)));
+        }
+        self.line(format_args!("{json}"))
     }
 
     /// The one document that a command prints.
@@ -98,9 +109,18 @@ impl Out {
 
     /// A remark for people, on standard error. Programs get the facts in the document instead.
     pub(crate) fn note(&self, note: Arguments<'_>) {
+        self.remark(&self.err.hint("note:"), note);
+    }
+
+    /// A remark about something that may be wrong.
+    pub(crate) fn warn(&self, warning: Arguments<'_>) {
+        self.remark(&self.err.warn("warning:"), warning);
+    }
+
+    fn remark(&self, label: &str, remark: Arguments<'_>) {
         if !self.json {
             // A remark that cannot be made is no reason to fail.
-            let _ = writeln!(io::stderr(), "{} {note}", self.err.hint("note:"));
+            let _ = writeln!(io::stderr(), "{label} {remark}");
         }
     }
 

@@ -3,9 +3,7 @@
 
 use std::fmt::Write as _;
 
-use miette::{
-    GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, Severity, SourceCode, SourceSpan,
-};
+use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, SourceCode};
 use serde::Serialize;
 use weir_types::{Explain, Fault};
 
@@ -40,10 +38,16 @@ pub(crate) struct Told {
 #[derive(Debug)]
 pub(crate) struct Snippet {
     /// What the text is called.
-    pub(crate) name: String,
-    /// The text.
-    pub(crate) text: String,
-    /// The byte that is wrong.
+    pub(crate) name: &'static str,
+    /// Line of the mistake, from 1.
+    pub(crate) line: usize,
+    /// Column of the mistake, from 1.
+    pub(crate) column: usize,
+    /// The line before, or the start of it; empty for line 1.
+    pub(crate) before: String,
+    /// That line, or the part of it that is worth showing.
+    pub(crate) shown: String,
+    /// The byte of `shown` that is wrong.
     pub(crate) at: usize,
     /// What is wrong with it.
     pub(crate) label: String,
@@ -62,8 +66,8 @@ impl Failure {
         let mut source = error.source();
         while let Some(cause) = source {
             let cause_text = cause.to_string();
-            // A transparent error repeats its source's words; nobody needs them twice.
-            if cause_text != *causes.last().unwrap_or(&message) {
+            // Some errors repeat their source's words, some put a number before them; nobody needs them twice.
+            if !cause_text.ends_with(causes.last().unwrap_or(&message)) {
                 causes.push(cause_text);
             }
             source = cause.source();
@@ -158,41 +162,44 @@ impl Told {
 }
 
 impl Snippet {
-    /// The marked line, as miette draws it. The message and the help around it are ours, so its heading is cut off.
+    /// The marked line, as miette draws it. The message and the help around it are ours, so its heading is cut off;
+    /// and as it sees only a part of the text, the place is put right.
     fn draw(&self, paint: Paint) -> String {
         let theme = if paint.is_on() { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+        let handler = GraphicalReportHandler::new_themed(theme).with_links(false);
+        let mut before = "\n".repeat(self.line.saturating_sub(2));
+        if self.line > 1 {
+            before = before + &self.before + "\n";
+        }
+        let label = LabeledSpan::new(Some(self.label.clone()), before.len() + self.at, 1);
+        let drawing = Drawing { text: before + &self.shown, label };
         let mut drawn = String::new();
-        let handler =
-            GraphicalReportHandler::new_themed(theme).with_links(false).without_syntax_highlighting();
-        let report = Drawn { snippet: self, text: NamedSource::new(&self.name, self.text.clone()) };
-        if handler.render_report(&mut drawn, &report).is_err() {
+        if handler.without_syntax_highlighting().render_report(&mut drawn, &drawing).is_err() {
             return String::new();
         }
-        let frame = drawn.lines().skip_while(|line| !line.contains('╭'));
-        frame.fold(String::new(), |text, line| text + line.trim_end() + "\n")
+        let mut frame = drawn.lines().skip_while(|line| !line.contains('╭'));
+        let Some((margin, _)) = frame.next().and_then(|line| line.split_once('╭')) else {
+            return String::new();
+        };
+        let head = format!("{margin}╭─[{}:{}:{}]\n", self.name, self.line, self.column);
+        frame.fold(head, |text, line| text + line.trim_end() + "\n")
     }
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("")]
-struct Drawn<'a> {
-    snippet: &'a Snippet,
-    text: NamedSource<String>,
+struct Drawing {
+    text: String,
+    label: LabeledSpan,
 }
 
-impl miette::Diagnostic for Drawn<'_> {
-    fn severity(&self) -> Option<Severity> {
-        Some(Severity::Error)
-    }
-
+impl miette::Diagnostic for Drawing {
     fn source_code(&self) -> Option<&dyn SourceCode> {
         Some(&self.text)
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let span = SourceSpan::new(self.snippet.at.into(), 1);
-        let label = LabeledSpan::new_with_span(Some(self.snippet.label.clone()), span);
-        Some(Box::new(std::iter::once(label)))
+        Some(Box::new(std::iter::once(self.label.clone())))
     }
 }
 
@@ -257,8 +264,11 @@ mod tests {
     #[test]
     fn a_snippet_points_at_the_byte() {
         let snippet = Snippet {
-            name: "--payload".into(),
-            text: r#"{"a": tru}"#.into(),
+            name: "--payload",
+            line: 3,
+            column: 1_010,
+            before: r#"{"b": 1,"#.into(),
+            shown: r#" "a": tru}"#.into(),
             at: 9,
             label: "expected ident".into(),
         };
@@ -266,8 +276,9 @@ mod tests {
         insta::assert_snapshot!(failure.render(false, Paint::OFF), @r#"
         error: outer \u{1b}[2J
           caused by: inner
-           ╭─[--payload:1:10]
-         1 │ {"a": tru}
+           ╭─[--payload:3:1010]
+         2 │ {"b": 1,
+         3 │  "a": tru}
            ·          ┬
            ·          ╰── expected ident
            ╰────

@@ -26,9 +26,25 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
 }
 
 /// Control characters, and those that reorder or hide what stands beside them.
-fn is_hazardous(c: char) -> bool {
+pub(crate) fn is_hazardous(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}')
+}
+
+/// JSON that says the same and is safe to show. What is hazardous can only stand in strings, where it may be escaped.
+pub(crate) fn json_on_a_terminal(json: &str) -> Cow<'_, str> {
+    if !json.chars().any(is_hazardous) {
+        return Cow::Borrowed(json);
+    }
+    let mut shown = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        match u32::from(c) {
+            // All of them are in the first plane.
+            number if is_hazardous(c) => drop(write!(shown, "\\u{number:04x}")),
+            _ => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
 }
 
 /// A payload on one line: JSON as it is (its line breaks can only be layout), other text quoted, the rest as bytes.
@@ -137,6 +153,15 @@ mod tests {
         assert_eq!(payload(b"not json\x07"), r#"<9 bytes> "not json\u{7}""#);
         assert_eq!(payload(&[0xff, 0x00]), "<2 bytes> ff 00");
         assert_eq!(payload(&[0xff; 17]), format!("<17 bytes>{} …", " ff".repeat(16)));
+    }
+
+    #[test]
+    fn json_stays_the_same_value() {
+        let json = "{\"a\":\"\u{9b}2J\u{202e}\u{7f}ü\"}";
+        let shown = json_on_a_terminal(json);
+        assert_eq!(shown, r#"{"a":"\u009b2J\u202e\u007fü"}"#);
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(value(&shown), value(json));
     }
 
     #[test]

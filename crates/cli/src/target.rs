@@ -15,8 +15,10 @@ pub(crate) enum Target {
     Beside {
         /// The unfinished file.
         file: NamedTempFile,
-        /// Its place.
+        /// Its place, as it was named.
         path: PathBuf,
+        /// Its place, behind all links.
+        place: PathBuf,
         /// What may happen to a file that is there.
         existing: Existing,
     },
@@ -93,14 +95,15 @@ impl Target {
     /// Begins a file at `path`. Blocks for a moment.
     pub(crate) fn create(path: &Path, existing: Existing, readers: Readers) -> Result<Self, TargetError> {
         let fail = |source| TargetError::Unwritable { path: path.to_owned(), source };
-        // Through a link: what it points at is replaced, not the link.
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        match std::fs::metadata(&path) {
+        // What a link points at is replaced, not the link.
+        let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let path = path.to_owned();
+        match std::fs::metadata(&place) {
             Ok(_) if existing == Existing::Keep => return Err(TargetError::Exists(path)),
             Ok(metadata) if metadata.is_dir() => return Err(fail(io::ErrorKind::IsADirectory.into())),
             // Renaming a file over /dev/null would be a poor answer to `--output /dev/null`.
             Ok(metadata) if !metadata.is_file() => {
-                let file = File::options().write(true).open(&path).map_err(fail)?;
+                let file = File::options().write(true).open(&place).map_err(fail)?;
                 return Ok(Self::Through { file, path });
             }
             _ => {}
@@ -111,8 +114,8 @@ impl Target {
         };
         let mut temporary = tempfile::Builder::new();
         temporary.prefix(".weir-").suffix(".tmp").permissions(Permissions::from_mode(mode));
-        let file = temporary.tempfile_in(directory_of(&path)).map_err(fail)?;
-        Ok(Self::Beside { file, path, existing })
+        let file = temporary.tempfile_in(directory_of(&place)).map_err(|error| fail(plain(error)))?;
+        Ok(Self::Beside { file, path, place, existing })
     }
 
     /// A handle to write with, usable on another thread. The file itself stays with `self`, so that an interrupted
@@ -131,18 +134,18 @@ impl Target {
             Self::Through { mut file, path } => {
                 file.flush().map_err(|source| TargetError::Unwritable { path, source })
             }
-            Self::Beside { file, path, existing } => {
+            Self::Beside { file, path, place, existing } => {
                 let fail = |source| TargetError::Unwritable { path: path.clone(), source };
                 file.as_file().sync_all().map_err(fail)?;
                 let placed = match existing {
-                    Existing::Replace => file.persist(&path),
-                    Existing::Keep => file.persist_noclobber(&path),
+                    Existing::Replace => file.persist(&place),
+                    Existing::Keep => file.persist_noclobber(&place),
                 };
                 placed.map_err(|error| match error.error.kind() {
                     io::ErrorKind::AlreadyExists => TargetError::Exists(path.clone()),
                     _ => fail(error.error),
                 })?;
-                File::open(directory_of(&path)).and_then(|directory| directory.sync_all()).map_err(fail)
+                File::open(directory_of(&place)).and_then(|directory| directory.sync_all()).map_err(fail)
             }
         }
     }
@@ -151,6 +154,14 @@ impl Target {
     pub(crate) fn unwritable(&self, source: io::Error) -> TargetError {
         let (Self::Beside { path, .. } | Self::Through { path, .. }) = self;
         TargetError::Unwritable { path: path.clone(), source }
+    }
+}
+
+/// The system's own words: `tempfile` adds the name of a file that nobody has heard of.
+pub(crate) fn plain(error: io::Error) -> io::Error {
+    match error.to_string().split_once(" at path ") {
+        Some((words, _)) => io::Error::new(error.kind(), words.to_owned()),
+        None => error,
     }
 }
 

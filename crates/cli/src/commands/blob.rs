@@ -60,6 +60,7 @@ pub(crate) struct GetArgs {
 
 /// The arguments of `weir blob stat`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  weir blob stat HASH\n  weir blob stat HASH --json")]
 pub(crate) struct StatArgs {
     /// The blob, as `weir blob put` named it.
     hash: String,

@@ -100,10 +100,10 @@ async fn fork(args: &ForkArgs, context: &mut Context) -> Outcome {
         return context.out.document(&view(&from.stream, &branch));
     }
     let next = branch.head.seq.next();
-    let (stream, name) = (&from.stream, &branch.name);
+    let (name, parent) = (&branch.name, &from.branch);
     context
         .out
-        .line(format_args!("forked {stream}@{name} from {from} at {}; its next event is {next}", args.at))
+        .line(format_args!("forked `{name}` from `{parent}` at event {}; its next event is {next}", args.at))
 }
 
 async fn list(args: &ListArgs, context: &mut Context) -> Outcome {

@@ -20,6 +20,12 @@ Examples:
 /// Room for the payload that is kept even on a narrow terminal.
 const PAYLOAD_COLUMNS_MIN: usize = 20;
 
+/// Events of the first page, before we know how large they are.
+const PAGE_FIRST: usize = 16;
+
+/// A page with more payload than this is followed by a shorter one.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
 /// The arguments of `weir cat`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -68,7 +74,7 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     printed
 }
 
-/// Page by page, so that memory does not grow with the stream.
+/// Page by page, so that memory does not grow with the stream; pages shrink while payloads are large.
 async fn read(
     journal: &impl Journal,
     branch: &BranchId,
@@ -76,19 +82,19 @@ async fn read(
     after: Seq,
     out: &mut Out,
 ) -> Outcome {
-    let mut after = after;
+    let (mut after, mut limit) = (after, PAGE_FIRST);
     loop {
         let page = match kind {
-            Some(kind) => journal.by_kind(branch, kind, after, PAGE_MAX).await?,
-            None => journal.read(branch, after, PAGE_MAX).await?,
+            Some(kind) => journal.by_kind(branch, kind, after, limit).await?,
+            None => journal.read(branch, after, limit).await?,
         };
         for event in &page {
             print(event, out)?;
         }
-        match page.last() {
-            Some(last) => after = last.seq,
-            None => return Ok(()),
-        }
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.seq;
+        let bytes: usize = page.iter().map(|event| event.payload.len()).sum();
+        limit = if bytes > PAGE_BYTES { limit / 2 } else { limit * 2 }.clamp(1, PAGE_MAX);
     }
 }
 
@@ -116,7 +122,7 @@ async fn follow(
 
 fn print(event: &Event, out: &mut Out) -> Outcome {
     if out.json {
-        return out.line(format_args!("{}", lines::to_line(event, lines::Positions::Shown)));
+        return out.json_line(&lines::to_line(event, lines::Positions::Shown));
     }
     let seq = format!("{:>6}", event.seq.0);
     let (ts, kind) = (event.ts.to_string(), show::pad(event.kind.as_str(), 20));

@@ -20,6 +20,7 @@ use crate::output::Out;
 use crate::report::Outcome;
 use crate::show::count;
 use crate::store::{IfAbsent, JOURNAL, Store, blocking};
+use crate::target::plain;
 
 pub(crate) use self::writer::{WriterArgs, write};
 
@@ -92,7 +93,10 @@ struct Flipped {
 
 /// Gives the tour.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
-    let temporary = tempfile::Builder::new().prefix("weir-demo-").tempdir().map_err(DemoError::from)?;
+    let temporary = tempfile::Builder::new()
+        .prefix("weir-demo-")
+        .tempdir()
+        .map_err(|error| DemoError::Io(plain(error)))?;
     let data_dir = temporary.path().join("data");
     let seen = give(&data_dir, &mut context.out).await;
     let directory = args.keep.then(|| temporary.keep());
@@ -233,7 +237,7 @@ fn farewell(seen: &Seen, out: &mut Out) -> Outcome {
         Some(directory) => {
             out.line(format_args!("  The journal of this tour is still there, damaged as it is:"))?;
             out.line(format_args!(
-                "    weir cat --data-dir {} --stream trip --after 1",
+                "    weir cat --data-dir {} --stream steps",
                 directory.join("data").display()
             ))?;
         }

@@ -15,6 +15,7 @@ use crate::identity;
 use crate::report::Outcome;
 use crate::show::{count, size};
 use crate::store::{BLOBS, IfAbsent, JOURNAL, LOCK, Store, blocking};
+use crate::target::plain;
 
 /// With less room than this, the next hours may end in a full disk.
 const FREE_BYTES_MIN: u64 = 500_000_000;
@@ -83,7 +84,9 @@ fn enter(directory: &Path) -> Check {
     }
     match tempfile::Builder::new().prefix(".weir-doctor-").tempfile_in(directory) {
         Ok(_) => Check::ok(name, format!("{shown}, writable")),
-        Err(error) => Check::fail(name, format!("{shown} cannot be written: {error}"), WRITABLE_HELP),
+        Err(error) => {
+            Check::fail(name, format!("{shown} cannot be written: {}", plain(error)), WRITABLE_HELP)
+        }
     }
 }
 

@@ -1,0 +1,157 @@
+//! `weir export` and `weir import`.
+
+mod watched;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, BufReader};
+use weir_journal::transfer::{self, ExportError, Exported, ImportError, Imported};
+use weir_types::StreamName;
+
+use self::watched::Watched;
+use crate::args;
+use crate::commands::Context;
+use crate::input::Input;
+use crate::output::stdout_failed;
+use crate::report::{Failure, Outcome};
+use crate::show::{count, size};
+use crate::store::{Store, blocking};
+use crate::target::{Existing, Readers, Target};
+
+/// The arguments of `weir export`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  weir export --output journal.jsonl\n  weir export --stream notes | gzip > notes.jsonl.gz"
+)]
+pub(crate) struct ExportArgs {
+    /// Only this stream.
+    #[arg(long, short)]
+    stream: Option<String>,
+    /// Write to this file instead of standard output, complete or not at all; one that is there is replaced.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// The arguments of `weir import`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  weir import journal.jsonl\n  zcat notes.jsonl.gz | weir import -\n\n\
+                        Ids, times and hash chains are kept and checked. What is there already is skipped, so an \
+                        import can be repeated. A last line that was cut is dropped, and reported.")]
+pub(crate) struct ImportArgs {
+    /// The export: a file, or `-` for standard input.
+    #[arg(value_name = "FILE|-")]
+    input: Input,
+}
+
+#[derive(Serialize)]
+struct ExportView {
+    events: u64,
+    forks: u64,
+    blobs: u64,
+    output: PathBuf,
+}
+
+/// Writes streams as JSON Lines. They are JSON already: to standard output, `--json` changes nothing.
+pub(crate) async fn export(args: &ExportArgs, context: &mut Context) -> Outcome {
+    let stream: Option<StreamName> = args.stream.as_deref().map(args::parse).transpose()?;
+    let store = context.store().await?;
+    let exported = match &args.output {
+        Some(path) => export_to_file(&store, stream, path, context).await,
+        None => export_to(&store, stream, tokio::io::stdout(), context).await.map_err(failed_to_stdout),
+    };
+    store.close().await;
+    let Exported { events, forks, blobs } = exported?;
+    let Some(output) = args.output.clone() else {
+        return Ok(());
+    };
+    if context.out.json {
+        return context.out.document(&ExportView { events, forks, blobs, output });
+    }
+    let what = format!("{}, {} and {}", count(events, "event"), count(forks, "fork"), count(blobs, "blob"));
+    context.out.line(format_args!("wrote {what} to `{}`", output.display()))
+}
+
+async fn export_to(
+    store: &Store,
+    stream: Option<StreamName>,
+    sink: impl AsyncWrite + Send + Unpin,
+    context: &Context,
+) -> Result<Exported, ExportError> {
+    let mut sink = Watched::new(sink, context.out.progress("exporting"), None);
+    transfer::export(&store.journal, &*store.blobs, stream, &mut sink).await
+}
+
+async fn export_to_file(
+    store: &Store,
+    stream: Option<StreamName>,
+    path: &std::path::Path,
+    context: &Context,
+) -> Outcome<Exported> {
+    let target = Target::create(path, Existing::Replace, Readers::Usual)?;
+    let sink = tokio::fs::File::from_std(target.writer()?);
+    let exported = export_to(store, stream, sink, context).await.map_err(|error| match error {
+        ExportError::Write(source) => Failure::from(target.unwritable(source)),
+        other => other.into(),
+    })?;
+    blocking(move || target.finish()).await??;
+    Ok(exported)
+}
+
+fn failed_to_stdout(error: ExportError) -> Failure {
+    match error {
+        ExportError::Write(source) => stdout_failed(source),
+        other => other.into(),
+    }
+}
+
+#[derive(Serialize)]
+struct ImportView {
+    events: u64,
+    skipped: u64,
+    forks: u64,
+    blobs: u64,
+    dropped_tail: Option<u64>,
+}
+
+/// Reads streams from JSON Lines.
+pub(crate) async fn import(args: &ImportArgs, context: &mut Context) -> Outcome {
+    let content = args.input.open(&context.out).await?;
+    let bytes = match &args.input {
+        Input::Stdin => None,
+        Input::File(path) => tokio::fs::metadata(path).await.ok().map(|metadata| metadata.len()),
+    };
+    let source = Watched::new(content, context.out.progress("importing"), bytes);
+    let mut source = BufReader::with_capacity(256 * 1024, source);
+    refuse_other_files(&mut source).await?;
+    let store = context.store_or_new().await?;
+    let imported = transfer::import(&store.journal, &*store.blobs, &mut source).await;
+    drop(source);
+    store.close().await;
+    print(imported?, context)
+}
+
+/// Something that is plainly no export is refused before a data directory is made for it. The import itself looks
+/// again, and closer.
+async fn refuse_other_files(source: &mut (impl AsyncBufRead + Unpin)) -> Result<(), ImportError> {
+    let start = source.fill_buf().await.map_err(|source| ImportError::Input { line: 1, source })?;
+    if start.is_empty() || start.starts_with(b"{") { Ok(()) } else { Err(ImportError::NotAnExport) }
+}
+
+fn print(imported: Imported, context: &mut Context) -> Outcome {
+    let Imported { events, skipped, forks, blobs, dropped_tail } = imported;
+    if context.out.json {
+        return context.out.document(&ImportView { events, skipped, forks, blobs, dropped_tail });
+    }
+    let what = format!("{}, {} and {}", count(events, "event"), count(forks, "fork"), count(blobs, "blob"));
+    let there =
+        if skipped > 0 { format!("; {} already there", count(skipped, "event")) } else { String::new() };
+    context.out.line(format_args!("imported {what}{there}"))?;
+    if let Some(bytes) = dropped_tail {
+        context.out.warn(format_args!(
+            "the end of the export is cut: its last {} were dropped; import the whole file to get the rest",
+            size(bytes)
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! `weir export` and `weir import`.
+
+use insta::assert_snapshot;
+
+use crate::weir::Weir;
+
+/// Notes with a key, a binary payload and a payload that lives in the blob store.
+fn rich() -> Weir {
+    let weir = Weir::with_notes();
+    weir.ok(&["append", "--stream", "notes", "--kind", "note.added", "--key", "k", "--payload", "4"]);
+    weir.run_with(&["append", "--stream", "raw", "--kind", "a.b", "--payload", "-"], &[0xff; 9]);
+    weir.run_with(&["append", "--stream", "raw", "--kind", "a.b", "--payload", "-"], &vec![b'x'; 100_000]);
+    weir
+}
+
+#[test]
+fn an_import_of_an_export_is_identical() {
+    let (from, to) = (rich(), Weir::new());
+    let exported = from.ok(&["export"]);
+    let file = to.path().join("export.jsonl");
+    std::fs::write(&file, &exported).unwrap();
+    assert_snapshot!(to.show(&["import", "export.jsonl"]), @"
+    exit 0
+    -- stdout
+    imported 7 events, 1 fork and 0 blobs
+    ");
+    assert_eq!(to.ok(&["export"]), exported);
+    assert_eq!(to.ok(&["verify", "--print-anchor"]), from.ok(&["verify", "--print-anchor"]));
+    let again =
+        to.json(&["append", "--stream", "notes", "--kind", "note.added", "--key", "k", "--payload", "4"]);
+    assert_eq!(again["replayed"], true);
+
+    assert_snapshot!(to.show(&["import", "export.jsonl"]), @"
+    exit 0
+    -- stdout
+    imported 0 events, 0 forks and 0 blobs; 7 events already there
+    ");
+    assert_snapshot!(to.show(&["import", "export.jsonl", "--json"]), @r#"
+    exit 0
+    -- stdout
+    {"version":1,"events":0,"skipped":7,"forks":0,"blobs":0,"dropped_tail":null}
+    "#);
+    assert_eq!(to.ok(&["export"]), exported);
+}
+
+#[test]
+fn one_stream_goes_through_a_pipe() {
+    let (from, to) = (rich(), Weir::new());
+    let exported = from.ok(&["export", "--stream", "notes"]);
+    assert_eq!(to.run_with(&["import", "-"], exported.as_bytes()).code, 0);
+    assert_eq!(
+        to.ok(&["cat", "--stream", "notes", "--branch", "draft"]),
+        from.ok(&["cat", "--stream", "notes", "--branch", "draft"])
+    );
+    assert_eq!(to.error(&["count", "--stream", "raw"]), (1, "journal::no-stream".to_owned()));
+    assert_eq!(from.error(&["export", "--stream", "nowhere"]), (1, "journal::no-stream".to_owned()));
+}
+
+#[test]
+fn an_export_to_a_file_is_the_same_and_replaces_what_was_there() {
+    let weir = rich();
+    std::fs::write(weir.path().join("out"), "old").unwrap();
+    assert_snapshot!(weir.show(&["export", "--output", "out"]), @"
+    exit 0
+    -- stdout
+    wrote 7 events, 1 fork and 0 blobs to `out`
+    ");
+    assert_snapshot!(weir.show(&["export", "--output", "out", "--json"]), @r#"
+    exit 0
+    -- stdout
+    {"version":1,"events":7,"forks":1,"blobs":0,"output":"out"}
+    "#);
+    assert_eq!(std::fs::read_to_string(weir.path().join("out")).unwrap(), weir.ok(&["export"]));
+    assert_snapshot!(weir.show(&["export", "--output", "nowhere/out"]), @"
+    exit 1
+    -- stderr
+    error: cannot write `nowhere/out`
+      caused by: No such file or directory (os error 2)
+    help: check free space and permissions there; no partial file was left behind
+    ");
+    let left: Vec<_> =
+        std::fs::read_dir(weir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "temporary files were left: {left:?}");
+}
+
+#[test]
+fn a_file_that_was_cut_imports_its_whole_lines() {
+    let from = Weir::with_notes();
+    let exported = from.ok(&["export"]);
+    let lines = exported.lines().count();
+    for (missing, whole) in
+        [(1, lines), (10, lines - 1), (exported.lines().last().unwrap().len() + 5, lines - 2)]
+    {
+        let to = Weir::new();
+        let cut = &exported.as_bytes()[..exported.len() - missing];
+        let ran = to.run_with(&["import", "-", "--json"], cut);
+        assert_eq!(ran.code, 0, "{ran}");
+        let again = to.ok(&["export"]);
+        assert_eq!(again, exported.lines().take(whole).fold(String::new(), |text, line| text + line + "\n"));
+        // The next append starts a line of its own, whatever was at the end of the file.
+        to.ok(&["append", "--stream", "notes", "--kind", "note.added"]);
+        to.ok(&["verify"]);
+    }
+    let to = Weir::new();
+    let ran = to.run_with(&["import", "-"], &exported.as_bytes()[..exported.len() - 10]);
+    assert_snapshot!(to.mask(&ran.to_string()), @"
+    exit 0
+    -- stdout
+    imported 3 events, 1 fork and 0 blobs
+    -- stderr
+    warning: the end of the export is cut: its last 333 bytes were dropped; import the whole file to get the rest
+    ");
+}
+
+#[test]
+fn what_is_no_export_or_was_altered_is_refused() {
+    let from = Weir::with_notes();
+    let exported = from.ok(&["export"]);
+    let import = |content: &[u8]| {
+        let weir = Weir::new();
+        weir.mask(&weir.run_with(&["import", "-"], content).to_string())
+    };
+    assert_snapshot!(import(b"hello\n"), @r#"
+    exit 2
+    -- stderr
+    error: this is not an export: its first line is not {"weir_export":1}
+    help: pass a file that `weir export` wrote
+    "#);
+    assert_snapshot!(import(&exported.replace("{\"n\":2}", "{\"n\":7}").into_bytes()), @"
+    exit 1
+    -- stderr
+    error: line 3 of the export was altered: event 2 of notes@main: its payload does not match its hash
+    help: make the file again with `weir export`; what is before that line is imported
+    ");
+    assert_snapshot!(import(&exported.replace("{\"weir_export\":1}", "{\"weir_export\":9}").into_bytes()), @"
+    exit 2
+    -- stderr
+    error: line 1 of the export is wrong
+      caused by: the export has format 9; this version reads formats up to 1
+    help: import it with the version of weir that wrote it, or a newer one
+    ");
+    let other = Weir::with_notes();
+    let ran = other.run_with(&["import", "-"], exported.as_bytes());
+    assert_snapshot!(other.mask(&ran.to_string()), @"
+    exit 1
+    -- stderr
+    error: line 2 of the export: event 1 of notes@main already exists here and is another one
+    help: import into another data directory with `--data-dir DIR`: the two have gone different ways
+    ");
+    let weir = Weir::new();
+    assert_snapshot!(weir.show(&["import", "nowhere"]), @"
+    exit 2
+    -- stderr
+    error: cannot read `nowhere`
+      caused by: No such file or directory (os error 2)
+    help: check the path and its permissions; `-` reads standard input
+    ");
+    assert!(!weir.data().exists(), "a refused import made a data directory");
+}

@@ -1,0 +1,196 @@
+//! The command line itself: help, wrong usage, colour, completions, where the data is.
+
+use insta::assert_snapshot;
+
+use crate::weir::Weir;
+
+#[test]
+fn help_and_version_are_answers() {
+    let weir = Weir::new();
+    assert_snapshot!(weir.show(&["--help"]), @r#"
+    exit 0
+    -- stdout
+    A durable, governed runtime for AI agents. This version has its foundation: a journal that keeps
+    every event, loses none that it acknowledged, and shows when somebody changed one
+
+    Usage: weir [OPTIONS] <COMMAND>
+
+    Commands:
+      demo         A guided tour of the journal: append, fork, kill a writer, verify, tamper, verify
+      append       Append one event to a stream
+      streams      List the streams
+      count        Print how many events a stream has
+      cat          Print the events of a branch, oldest first
+      branch       Fork and list branches
+      verify       Check every event, every index and every blob against the hash chains
+      export       Write streams as JSON Lines
+      import       Read streams from JSON Lines, as `weir export` writes them
+      backup       Write the journal and its blobs into one archive, while others go on writing
+      blob         Store, read and collect content by its hash
+      doctor       Look for what is wrong with this set-up
+      completions  Print a completion script for a shell
+      help         Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Global options:
+          --data-dir <DIR>
+              Where the data is
+              
+              [env: WEIR_DATA_DIR]
+              [default: .weir]
+
+          --json
+              Print for programs: one JSON document, or one object a line
+
+          --color <WHEN>
+              When to use colour; `NO_COLOR` is obeyed too
+
+              Possible values:
+              - auto:   On a terminal, unless `NO_COLOR` is set
+              - always: Always
+              - never:  Never
+              
+              [default: auto]
+
+    Examples:
+      weir demo
+      weir append --stream notes --kind note.added --payload '{"text":"hello"}'
+      weir cat --stream notes
+      weir verify
+
+    Exit codes:
+        0  done
+        1  it ran and failed
+        2  wrong usage or configuration
+        3  denied by policy
+        4  a service cannot be reached
+        5  parked: waits for an approval, a budget or a limit
+       70  a bug in weir
+      130  interrupted
+    "#);
+    assert_eq!(weir.ok(&["--version"]), format!("weir {}\n", env!("CARGO_PKG_VERSION")));
+    let commands: [&[&str]; 17] = [
+        &["demo"],
+        &["append"],
+        &["streams"],
+        &["count"],
+        &["cat"],
+        &["branch", "fork"],
+        &["branch", "list"],
+        &["verify"],
+        &["export"],
+        &["import"],
+        &["backup"],
+        &["blob", "put"],
+        &["blob", "get"],
+        &["blob", "stat"],
+        &["blob", "gc"],
+        &["doctor"],
+        &["completions"],
+    ];
+    for args in commands {
+        let help = weir.ok(&[args, &["--help"]].concat());
+        for part in ["Examples:", "--json", "--data-dir", "--color"] {
+            assert!(help.contains(part), "`weir {} --help` has no {part}", args.join(" "));
+        }
+    }
+}
+
+#[test]
+fn wrong_usage_is_told() {
+    let weir = Weir::new();
+    assert_snapshot!(weir.show(&["apend"]), @"
+    exit 2
+    -- stderr
+    error: unrecognized subcommand 'apend'
+
+      tip: a similar subcommand exists: 'append'
+
+    Usage: weir [OPTIONS] <COMMAND>
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(weir.show(&["append", "--stream", "s"]), @"
+    exit 2
+    -- stderr
+    error: the following required arguments were not provided:
+      --kind <KIND>
+
+    Usage: weir append --stream <STREAM> --kind <KIND>
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(weir.show(&["append", "--stream", "s", "--json"]), @r#"
+    exit 2
+    -- stderr
+    {"error":{"code":"cli::usage","message":"the following required arguments were not provided: --kind <KIND>","help":"see `weir --help`, or `weir COMMAND --help`"}}
+    "#);
+    assert_snapshot!(weir.show(&["cat", "--stream", "s", "--after", "x", "--json"]), @r#"
+    exit 2
+    -- stderr
+    {"error":{"code":"cli::usage","message":"invalid value 'x' for '--after <SEQ>': invalid digit found in string","help":"see `weir --help`, or `weir COMMAND --help`"}}
+    "#);
+    assert_eq!(weir.run(&[""; 0]).code, 2);
+    assert_eq!(weir.run(&["branch"]).code, 2);
+    let both = ["append", "--stream", "s", "--kind", "a.b", "--payload", "1", "--payload-file", "f"];
+    assert_eq!(weir.error(&both), (2, "cli::usage".to_owned()));
+}
+
+#[test]
+fn colour_is_for_terminals_unless_asked_for() {
+    let weir = Weir::new();
+    let coloured = |args: &[&str], variable: Option<(&str, &str)>| {
+        let output = weir.command().args(args).envs(variable).output().unwrap();
+        String::from_utf8(output.stderr).unwrap().contains('\u{1b}')
+    };
+    assert!(!coloured(&["streams"], None));
+    assert!(coloured(&["streams", "--color", "always"], None));
+    assert!(coloured(&["streams", "--color=always"], Some(("NO_COLOR", "1"))));
+    assert!(!coloured(&["streams", "--color", "never"], None));
+    assert!(coloured(&["nonsense", "--color", "always"], None));
+    assert!(!coloured(&["nonsense"], None));
+}
+
+#[test]
+fn the_flag_beats_the_environment() {
+    let weir = Weir::new();
+    let append = ["append", "--stream", "s", "--kind", "a.b"];
+    let run = |args: &[&str]| {
+        assert!(weir.command().args(args).env("WEIR_DATA_DIR", "from-env").status().unwrap().success())
+    };
+    run(&append);
+    assert!(weir.path().join("from-env/journal.db").exists());
+    run(&[&append[..], &["--data-dir", "from-flag"]].concat());
+    assert!(weir.path().join("from-flag/journal.db").exists());
+    assert!(!weir.data().exists());
+}
+
+#[test]
+fn completions_know_every_command() {
+    let weir = Weir::new();
+    let commands = [
+        "demo", "append", "streams", "count", "cat", "branch", "verify", "export", "import", "backup",
+        "blob", "doctor",
+    ];
+    for shell in ["bash", "zsh", "fish"] {
+        let script = weir.ok(&["completions", shell]);
+        for command in commands {
+            assert!(script.contains(command), "{shell} does not know `{command}`");
+        }
+        assert_eq!(weir.json(&["completions", shell])["script"], script);
+    }
+    // The shell that every machine has must be able to read its script and complete with it.
+    std::fs::write(weir.path().join("weir.bash"), weir.ok(&["completions", "bash"])).unwrap();
+    let script =
+        "source weir.bash; COMP_WORDS=(weir str); COMP_CWORD=1; _weir weir str weir; echo ${COMPREPLY[@]}";
+    let output =
+        std::process::Command::new("bash").args(["-c", script]).current_dir(weir.path()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "streams");
+    assert_eq!(weir.error(&["completions", "tcsh"]), (2, "cli::usage".to_owned()));
+}

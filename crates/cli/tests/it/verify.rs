@@ -1,0 +1,177 @@
+//! `weir verify`: sound journals, damaged ones, and anchors.
+
+use insta::assert_snapshot;
+use rusqlite::Connection;
+
+use crate::weir::Weir;
+
+/// Changes the file behind the journal's back.
+fn tamper(weir: &Weir, sql: &str) {
+    let changed = Connection::open(weir.journal()).unwrap().execute(sql, []).unwrap();
+    assert!(changed > 0, "{sql} changed nothing");
+}
+
+#[test]
+fn a_sound_journal_is_said_to_be_sound_and_no_more() {
+    let weir = Weir::with_notes();
+    weir.run_with(&["append", "--stream", "big", "--kind", "a.b", "--payload", "-"], &[7; 100_000]);
+    assert_snapshot!(weir.show(&["verify"]), @"
+    exit 0
+    -- stdout
+    checked 2 streams, 3 branches, 5 events, 1 blob: sound
+    -- stderr
+    note: nothing was flipped, cut, swapped or removed; only an anchor kept elsewhere also finds a file rewritten as a whole (`weir verify --print-anchor`)
+    ");
+    assert_snapshot!(weir.show(&["verify", "--json"]), @r#"
+    exit 0
+    -- stdout
+    {"version":1,"sound":true,"streams":2,"branches":3,"events":5,"blobs":1,"problems":[]}
+    "#);
+    assert_snapshot!(weir.show(&["verify", "--stream", "notes"]), @"
+    exit 0
+    -- stdout
+    checked 1 stream, 2 branches, 4 events, 0 blobs: sound
+    -- stderr
+    note: nothing was flipped, cut, swapped or removed; only an anchor kept elsewhere also finds a file rewritten as a whole (`weir verify --print-anchor`)
+    ");
+}
+
+#[test]
+fn damage_is_named_and_reading_it_is_refused() {
+    let weir = Weir::with_notes();
+    tamper(&weir, "UPDATE events SET ts = ts + 1 WHERE position = 2");
+    assert_snapshot!(weir.show(&["verify"]), @"
+    exit 1
+    -- stdout
+    damaged  stream `notes`, branch `main`, seq 2: event 2 of notes@main is damaged: its hash chain does not fit
+    checked 1 stream, 2 branches, 1 event, 0 blobs
+    -- stderr
+    error: the journal is damaged: 1 problem found
+    help: stop writing to it, keep a copy, and restore a `weir backup`; streams not named above can still be exported
+    ");
+    assert_snapshot!(weir.show(&["verify", "--json"]), @r#"
+    exit 1
+    -- stdout
+    {"version":1,"sound":false,"streams":1,"branches":2,"events":1,"blobs":0,"problems":[{"stream":"notes","branch":"main","seq":2,"what":"event 2 of notes@main is damaged: its hash chain does not fit"}]}
+    -- stderr
+    {"error":{"code":"journal::damaged","message":"the journal is damaged: 1 problem found","help":"stop writing to it, keep a copy, and restore a `weir backup`; streams not named above can still be exported"}}
+    "#);
+    assert_snapshot!(weir.show(&["cat", "--stream", "notes", "--after", "1"]), @"
+    exit 1
+    -- stderr
+    error: event 2 of notes@main is damaged: its hash chain does not fit
+    help: run `weir verify --stream 'notes'`, then restore the data from a backup
+    ");
+    assert_eq!(weir.error(&["export"]), (1, "journal::damaged".to_owned()));
+}
+
+#[test]
+fn a_cut_tail_and_a_lost_blob_are_found() {
+    let weir = Weir::with_notes();
+    tamper(&weir, "DELETE FROM events WHERE position = 3");
+    // The second finding has no place: the file has fewer rows than its branches have events.
+    assert_eq!(
+        problems(&weir, &["verify"]),
+        [("notes".into(), "main".into(), 3), (String::new(), String::new(), 0)]
+    );
+
+    let weir = Weir::with_notes();
+    weir.run_with(&["append", "--stream", "big", "--kind", "a.b", "--payload", "-"], &[7; 100_000]);
+    let hash = weir_types::Hash::of(&[7; 100_000]).to_string();
+    std::fs::remove_file(weir.data().join("blobs").join(&hash[..2]).join(&hash[2..])).unwrap();
+    assert_eq!(problems(&weir, &["verify"]), [("big".into(), "main".into(), 1)]);
+    assert_eq!(weir.error(&["cat", "--stream", "big"]), (1, "blobs::missing".to_owned()));
+}
+
+/// Stream, branch and seq of everything found. The command must fail, and say so as a program expects.
+fn problems(weir: &Weir, args: &[&str]) -> Vec<(String, String, u64)> {
+    let ran = weir.run(&[args, &["--json"]].concat());
+    assert_eq!(ran.error(), (1, "journal::damaged".to_owned()));
+    let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(document["sound"], false);
+    let place = |problem: &serde_json::Value| {
+        let text = |field: &str| problem[field].as_str().unwrap_or_default().to_owned();
+        (text("stream"), text("branch"), problem["seq"].as_u64().unwrap_or_default())
+    };
+    document["problems"].as_array().unwrap().iter().map(place).collect()
+}
+
+#[test]
+fn an_anchor_is_data_and_the_rest_is_not() {
+    let weir = Weir::with_notes();
+    assert_snapshot!(weir.show(&["verify", "--print-anchor"]), @r#"
+    exit 0
+    -- stdout
+    {"weir_anchor":1}
+    {"stream":"notes","branch":"main","seq":3,"chain":"[hash]"}
+    {"stream":"notes","branch":"draft","seq":3,"chain":"[hash]"}
+    -- stderr
+    note: checked 1 stream, 2 branches, 4 events, 0 blobs: sound
+    note: keep this anchor where nobody who can change the journal can write
+    "#);
+    let printed = weir.ok(&["verify", "--print-anchor"]);
+    let document = weir.json(&["verify", "--print-anchor"]);
+    assert_eq!(document["anchor"], printed);
+
+    std::fs::write(weir.path().join("anchor"), &printed).unwrap();
+    weir.ok(&["append", "--stream", "notes", "--kind", "note.added"]);
+    assert_snapshot!(weir.show(&["verify", "--anchor", "anchor"]), @"
+    exit 0
+    -- stdout
+    checked 1 stream, 2 branches, 5 events, 0 blobs: sound
+    -- stderr
+    note: nothing that the anchor covers was changed, removed or rewritten since it was taken
+    ");
+    assert_eq!(weir.run_with(&["verify", "--anchor", "-"], printed.as_bytes()).code, 0);
+}
+
+#[test]
+fn an_anchor_finds_a_journal_that_was_rewritten_as_a_whole() {
+    let weir = Weir::with_notes();
+    std::fs::write(weir.path().join("anchor"), weir.ok(&["verify", "--print-anchor"])).unwrap();
+    std::fs::remove_dir_all(weir.data()).unwrap();
+    for n in ["1", "2", "\"forged\""] {
+        weir.ok(&["append", "--stream", "notes", "--kind", "note.added", "--payload", n]);
+    }
+    assert_eq!(weir.run(&["verify"]).code, 0);
+    assert_snapshot!(weir.show(&["verify", "--anchor", "anchor"]), @"
+    exit 1
+    -- stdout
+    damaged  stream `notes`, branch `main`, seq 3: the chain is not the anchored one
+    damaged  stream `notes`, branch `draft`, seq 3: the anchored event cannot be read: stream `notes` has no branch `draft`
+    checked 1 stream, 1 branch, 3 events, 0 blobs
+    -- stderr
+    error: the journal is damaged: 2 problems found
+    help: stop writing to it, keep a copy, and restore a `weir backup`; streams not named above can still be exported
+    ");
+    assert_eq!(
+        problems(&weir, &["verify", "--anchor", "anchor"]),
+        [("notes".to_owned(), "main".to_owned(), 3), ("notes".to_owned(), "draft".to_owned(), 3)]
+    );
+}
+
+#[test]
+fn a_damaged_journal_gives_no_anchor() {
+    let weir = Weir::with_notes();
+    tamper(&weir, "UPDATE events SET ts = ts + 1 WHERE position = 2");
+    let ran = weir.run(&["verify", "--print-anchor"]);
+    assert_eq!(ran.code, 1);
+    assert!(!ran.stdout.contains("weir_anchor"), "{ran}");
+}
+
+#[test]
+fn what_cannot_be_checked_is_refused() {
+    let weir = Weir::with_notes();
+    std::fs::write(weir.path().join("text"), "hello\n").unwrap();
+    std::fs::write(weir.path().join("bytes"), [0xff, 0xfe]).unwrap();
+    assert_snapshot!(weir.show(&["verify", "--anchor", "text"]), @r#"
+    exit 2
+    -- stderr
+    error: this is not an anchor: its first line is not {"weir_anchor":1}
+    help: pass the file that `weir verify --print-anchor` printed, unchanged
+    "#);
+    assert_eq!(weir.error(&["verify", "--anchor", "bytes"]), (2, "journal::bad-anchor".to_owned()));
+    assert_eq!(weir.error(&["verify", "--anchor", "nowhere"]), (2, "cli::unreadable".to_owned()));
+    assert_eq!(weir.error(&["verify", "--stream", "nowhere"]), (1, "journal::no-stream".to_owned()));
+    assert_eq!(weir.error(&["verify", "--stream", "notes", "--print-anchor"]), (2, "cli::usage".to_owned()));
+}
