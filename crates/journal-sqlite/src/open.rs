@@ -141,7 +141,10 @@ pub(crate) fn open(path: &Path, vfs: Option<&str>) -> Result<Opened, OpenError> 
         Identity::Journal(found) if found > supported => {
             return Err(OpenError::Newer { path: path.to_owned(), found, supported });
         }
-        Identity::Journal(found) if found == supported => {}
+        // A restored backup comes without a log; for any other file this changes nothing.
+        Identity::Journal(found) if found == supported => {
+            connection.pragma_update(None, "journal_mode", "WAL").map_err(|error| location.explain(error))?;
+        }
         Identity::Journal(found) => {
             upgrade(&location, &mut connection, lock.as_ref(), found)?;
         }
