@@ -16,6 +16,7 @@ mod stream;
 mod sweep;
 mod upload;
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ use upload::Upload;
 const COMMITS_MAX: usize = 32;
 
 /// Blobs in a local directory. Needs a tokio runtime; nothing it does blocks that runtime.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct DirBlobs {
     layout: Arc<Layout>,
     commits: Arc<Semaphore>,
@@ -76,6 +77,7 @@ impl DirBlobs {
             (upload, chunk) = self.blocking(write).await??;
             chunk.clear();
         }
+        // Held to the end of the commit, even if nobody waits for that any more. The semaphore is never closed.
         let permit = Arc::clone(&self.commits).acquire_owned().await;
         let layout = Arc::clone(&self.layout);
         let commit = move || {
@@ -114,6 +116,12 @@ impl DirBlobs {
             Err(GetError::Missing(_)) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+}
+
+impl fmt::Debug for DirBlobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DirBlobs").field(&self.layout.root()).finish()
     }
 }
 

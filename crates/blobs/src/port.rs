@@ -12,7 +12,8 @@ use crate::{GetError, PutError, SweepError};
 /// Content on its way in, read once from start to end.
 pub type Source<'a> = Box<dyn AsyncRead + Send + Unpin + 'a>;
 
-/// Content on its way out. Every byte it yields has already been checked against the hash.
+/// Content on its way out. Every byte it yields has already been checked against the hash, and it ends only where the
+/// content ends; [`GetError::from_reader`] says what its errors mean.
 pub type Reader = Box<dyn AsyncRead + Send + Unpin>;
 
 /// Content-addressed storage. Object-safe, so that a local directory and an object store are swapped at run time.
@@ -20,27 +21,49 @@ pub trait Blobs: Send + Sync + 'static {
     /// Stores `content`, durably, and names it. Storing what is already there refreshes its age and repairs it if it
     /// was damaged; the answer does not tell the difference.
     ///
+    /// # Errors
+    /// When the content cannot be read to its end or the store cannot be written; then nothing was stored.
+    ///
     /// # Cancel safety
     /// Dropping the future stores nothing or everything.
     fn put<'a>(&'a self, content: Source<'a>) -> BoxFuture<'a, Result<Stored, PutError>>;
 
     /// Opens a blob for reading, in constant memory. Damage is found before the first byte is handed out.
+    ///
+    /// # Errors
+    /// When it is not there, is damaged or cannot be read.
     fn get(&self, hash: Hash) -> BoxFuture<'_, Result<Reader, GetError>>;
 
-    /// Sizes of a blob, without reading it; `None` if it is not there.
+    /// Sizes of a blob, without reading its content; `None` if it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is damaged in a way that leaves its size in doubt.
     fn stat(&self, hash: Hash) -> BoxFuture<'_, Result<Option<Stored>, GetError>>;
 
-    /// Removes blobs that nobody refers to and nobody has put for `grace`.
+    /// Removes blobs that nobody refers to and nobody has put for `grace`. Writers may put the very same content
+    /// meanwhile: what `put` has acknowledged within the grace period is there afterwards.
+    ///
+    /// # Errors
+    /// When the store cannot be changed, or `live` does not know; what was removed until then was garbage.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the sweep after the blob it is at.
     fn sweep<'a>(&'a self, live: &'a dyn Live, sweep: Sweep) -> BoxFuture<'a, Result<Swept, SweepError>>;
 }
 
 impl dyn Blobs {
     /// [`Blobs::put`] for content that is already in memory.
+    ///
+    /// # Errors
+    /// Those of [`Blobs::put`].
     pub async fn put_bytes(&self, content: Bytes) -> Result<Stored, PutError> {
         self.put(Box::new(std::io::Cursor::new(content))).await
     }
 
     /// [`Blobs::get`] into memory, for content known to be at most `bytes_max` long.
+    ///
+    /// # Errors
+    /// Those of [`Blobs::get`], and [`GetError::TooLarge`] for one byte more.
     pub async fn get_bytes(&self, hash: Hash, bytes_max: u64) -> Result<Bytes, GetError> {
         let mut content = Vec::new();
         let reader = self.get(hash).await?;
@@ -88,7 +111,7 @@ impl Sweep {
 /// What a sweep did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Blobs looked at.
+    /// Blobs looked at: the live, the young and the removed.
     pub seen: u64,
     /// Blobs kept because something refers to them.
     pub live: u64,
@@ -98,6 +121,6 @@ pub struct Swept {
     pub removed: u64,
     /// Stored bytes they took.
     pub removed_bytes: u64,
-    /// Left-over temporary files of crashed writers that were removed.
+    /// Temporary files of crashed writers that were removed (or would be).
     pub temporary: u64,
 }

@@ -11,7 +11,6 @@ use weir_types::Hash;
 use super::sync_dir;
 
 /// The directories of a store.
-#[derive(Debug)]
 pub(super) struct Layout {
     root: PathBuf,
     /// Shards whose entry in the root this process has synced: it may have been made by one that crashed before it

@@ -66,14 +66,13 @@ fn new_encoder(frame: Frame) -> io::Result<Encoder<'static, Frame>> {
     Ok(encoder)
 }
 
-/// Ends the frame, adds the trailer and syncs the file; answers with it and its length.
+/// Ends the frame and adds the trailer; answers with the file and its length.
 fn finish(
     encoder: Encoder<'static, Frame>,
     trailer: impl FnOnce(Hasher) -> [u8; Trailer::BYTES],
 ) -> io::Result<(File, u64)> {
     let Frame { mut file, digest, bytes } = encoder.finish()?;
     file.write_all(&trailer(digest))?;
-    file.sync_all()?;
     Ok((file, bytes + Trailer::BYTES as u64))
 }
 
@@ -113,9 +112,11 @@ fn same_content(one: &File, other: &File) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Moves the fresh file to its name. Its age starts now, under the lock, however long the content took to arrive.
+/// Moves the fresh file to its name, complete and synced. Its age starts now, under the lock, however long the content
+/// took to arrive. Syncing under the lock keeps only a collector waiting, and spares the copy of what is there already.
 fn replace(target: &Path, fresh: &File, from: &Path) -> io::Result<()> {
     fresh.set_modified(SystemTime::now())?;
+    fresh.sync_all()?;
     fs::rename(from, target)
 }
 

@@ -129,6 +129,8 @@ async fn a_sweep_leaves_files_alone_that_are_not_its_own() {
         fs::write(path, "precious").expect("a file");
         set_age(path, 2 * HOUR);
     }
+    // Young, and no name of ours: it is not even counted.
+    fs::write(shard.join("B".repeat(62)), "precious").expect("a file");
     let directory = shard.join("0".repeat(62));
     fs::create_dir(&directory).expect("a directory");
     set_age(&directory, 2 * HOUR);
