@@ -2,6 +2,8 @@
 
 pub mod anchor;
 mod append;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod error;
 pub mod follow;
 pub mod lines;
@@ -25,5 +27,5 @@ pub use listing::{
 pub use memory::MemoryJournal;
 pub use mint::{mint, mint_owner, now};
 pub use port::{Answer, Journal, PAGE_MAX, Tail};
-pub use snapshot::{FoldVersion, SNAPSHOT_MAX, Snapshot};
+pub use snapshot::{FoldVersion, SNAPSHOT_MAX, SNAPSHOTS_KEPT, Snapshot};
 pub use verify::{Problem, Report, VerifyProgress, silent};

@@ -58,7 +58,7 @@ fn check_attrs(attrs: &Attrs) -> Result<(), AppendError> {
     for (name, text) in texts {
         let bytes = text.as_ref().map_or(0, String::len);
         require(bytes <= Attrs::TEXT_MAX, || {
-            format!("a {name} has at most {} bytes, this one {bytes}", Attrs::TEXT_MAX)
+            format!("the {name} has at most {} bytes, this one {bytes}", Attrs::TEXT_MAX)
         })?;
     }
     Ok(())

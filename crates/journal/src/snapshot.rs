@@ -6,6 +6,9 @@ use weir_types::{BranchId, Hash, Seq};
 /// Largest snapshot kept; a fold that needs more should hold ranges and hashes instead of content.
 pub const SNAPSHOT_MAX: usize = 4 * 1024 * 1024;
 
+/// How many snapshots of one branch and fold are kept: the newest ones by `seq`.
+pub const SNAPSHOTS_KEPT: usize = 4;
+
 /// Which fold made a snapshot. Another version's snapshots are never returned.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FoldVersion {

@@ -11,10 +11,7 @@ use crate::append::{Key, KeyedPart};
 use crate::error::ReadError;
 use crate::listing::{Attrs, Branch, ForkPoint, Head, ListAfter, ListFilter, Listed, StreamSummary};
 use crate::rules::KnownPart;
-use crate::snapshot::{FoldVersion, SNAPSHOT_MAX, Snapshot};
-
-/// Snapshots kept per branch and fold.
-const SNAPSHOTS_KEPT: usize = 4;
+use crate::snapshot::{FoldVersion, SNAPSHOT_MAX, SNAPSHOTS_KEPT, Snapshot};
 
 #[derive(Default)]
 pub(super) struct State {

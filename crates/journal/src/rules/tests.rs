@@ -43,7 +43,7 @@ fn limits_hold_to_the_byte() {
         (refs(REFS_MAX), "()".into()),
         (refs(REFS_MAX + 1), "an event names at most 1024 blobs, this one 1025".into()),
         (title(Attrs::TEXT_MAX), "()".into()),
-        (title(Attrs::TEXT_MAX + 1), "a title has at most 1024 bytes, this one 1025".into()),
+        (title(Attrs::TEXT_MAX + 1), "the title has at most 1024 bytes, this one 1025".into()),
         (same_key("b"), "()".into()),
         (same_key("a"), "key `k` was already used on a@main for other content".into()),
         (vec![Part::new(a.clone(), vec![twice.clone()]), Part::new(branch("b", "main"), vec![twice])], format!("an event with id {id} already exists")),

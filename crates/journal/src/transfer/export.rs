@@ -215,7 +215,12 @@ impl Export<'_> {
     }
 
     /// Whether the event a branch was forked at is in this export, and its parent too. Parents come first.
-    async fn is_within(&mut self, id: &BranchId, branch: &Branch, end: Position) -> Result<bool, ExportError> {
+    async fn is_within(
+        &mut self,
+        id: &BranchId,
+        branch: &Branch,
+        end: Position,
+    ) -> Result<bool, ExportError> {
         let Some(parent) = &branch.parent else { return Ok(false) };
         let parent_id = BranchId { stream: id.stream.clone(), branch: parent.branch.clone() };
         if parent.branch != BranchName::main() && !self.told_forks.contains(&parent_id) {
