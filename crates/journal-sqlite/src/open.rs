@@ -12,8 +12,8 @@ use weir_journal::StorageError;
 use weir_types::{Explain, Fault};
 
 use crate::connection::{Location, Role};
+use crate::filesystem;
 use crate::schema::{self, Identity};
-use crate::{dictionary, filesystem};
 
 /// How to open a journal.
 pub struct Options {
@@ -128,11 +128,14 @@ pub(crate) struct Opened {
 }
 
 /// Opens or makes the file. Blocks.
+///
+/// The first process to open a file holds the lock alone until it is done here: it is the one that recovers what a
+/// crash left in the log, and nobody may look at that before it is durable.
 pub(crate) fn open(path: &Path, vfs: Option<&str>) -> Result<Opened, OpenError> {
     let location = Location { path: path.into(), vfs: vfs.map(Into::into) };
-    let lock = match vfs {
-        Some(_) => None,
-        None => Some(enter_directory(path)?),
+    let (lock, is_alone) = match vfs {
+        Some(_) => (None, true),
+        None => enter_directory(path).map(|(lock, is_alone)| (Some(lock), is_alone))?,
     };
     let mut connection = location.connect(Role::Commit).map_err(|error| refuse(&location, error))?;
     let supported = schema::STEPS.len() as i32;
@@ -141,33 +144,69 @@ pub(crate) fn open(path: &Path, vfs: Option<&str>) -> Result<Opened, OpenError> 
         Identity::Journal(found) if found > supported => {
             return Err(OpenError::Newer { path: path.to_owned(), found, supported });
         }
-        // A restored backup comes without a log; for any other file this changes nothing.
-        Identity::Journal(found) if found == supported => {
-            connection.pragma_update(None, "journal_mode", "WAL").map_err(|error| location.explain(error))?;
-        }
-        Identity::Journal(found) => {
+        Identity::Journal(found) if found < supported => {
             upgrade(&location, &mut connection, lock.as_ref(), found)?;
         }
+        Identity::Journal(_) if is_alone => settle(&connection).map_err(|error| location.explain(error))?,
+        Identity::Journal(_) => {}
         Identity::Fresh => prepare(&mut connection).map_err(|error| location.explain(error))?,
+    }
+    if let Some(lock) = &lock {
+        lock.lock_shared().map_err(|source| OpenError::Directory { path: path.to_owned(), source })?;
     }
     Ok(Opened { location, connection, lock })
 }
 
-/// Makes the directory, refuses one that SQLite cannot work in, and takes a share of its lock.
-fn enter_directory(path: &Path) -> Result<File, OpenError> {
+/// Makes the directory, refuses one that SQLite cannot work in, and takes its lock: all of it if nobody else has a
+/// share, else a share.
+fn enter_directory(path: &Path) -> Result<(File, bool), OpenError> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let refuse = |path: &Path, source| OpenError::Directory { path: path.to_owned(), source };
     std::fs::create_dir_all(directory).map_err(|source| refuse(directory, source))?;
-    if let Some(filesystem::Network(kind)) =
-        filesystem::network(directory).map_err(|source| refuse(directory, source))?
-    {
+    let network = filesystem::network(directory).map_err(|source| refuse(directory, source))?;
+    if let Some(filesystem::Network(kind)) = network {
         return Err(OpenError::Network { path: directory.to_owned(), kind });
     }
     let lock_path = directory.join("lock");
     let lock = File::options().create(true).truncate(false).read(true).write(true).open(&lock_path);
     let lock = lock.map_err(|source| refuse(&lock_path, source))?;
-    lock.lock_shared().map_err(|source| refuse(&lock_path, source))?;
-    Ok(lock)
+    match lock.try_lock() {
+        Ok(()) => Ok((lock, true)),
+        Err(TryLockError::WouldBlock) => {
+            lock.lock_shared().map_err(|source| refuse(&lock_path, source))?;
+            Ok((lock, false))
+        }
+        Err(TryLockError::Error(source)) => Err(refuse(&lock_path, source)),
+    }
+}
+
+/// Makes what a crash left in the log durable. A killed process may have written a commit without syncing it; reading
+/// it, or answering a repeated key with it, would promise something that the next power cut takes back. Any commit
+/// syncs the whole log.
+fn settle(connection: &Connection) -> rusqlite::Result<()> {
+    use_wal(connection)?;
+    let frames: i64 = connection.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get(1))?;
+    if frames > 0 {
+        let version = schema::STEPS.len() as i64;
+        connection.pragma_update(None, "user_version", version)?;
+    }
+    Ok(())
+}
+
+/// Switches the write-ahead log on, or makes sure that it is. SQLite answers before the switch is on the disk, so the
+/// answer is asked for again.
+fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
+    let mode = || connection.pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0));
+    if mode()? == "wal" {
+        return Ok(());
+    }
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    match mode()?.as_str() {
+        "wal" => Ok(()),
+        _ => {
+            Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR), None))
+        }
+    }
 }
 
 fn refuse(location: &Location, error: rusqlite::Error) -> OpenError {
@@ -181,9 +220,8 @@ fn refuse(location: &Location, error: rusqlite::Error) -> OpenError {
 
 /// Makes the tables. WAL first: it cannot be switched on inside a transaction.
 fn prepare(connection: &mut Connection) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    schema::migrate(connection, schema::STEPS)?;
-    dictionary::store(connection)
+    use_wal(connection)?;
+    schema::migrate(connection, schema::STEPS)
 }
 
 /// Brings an older file up to date while nobody else uses it.

@@ -2,6 +2,8 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
+use crate::dictionary;
+
 /// `WEIR` in the header of the file: tells our files from everybody else's.
 pub(crate) const APPLICATION_ID: i32 = 0x5745_4952;
 
@@ -164,6 +166,8 @@ pub(crate) fn migrate(connection: &mut Connection, steps: &[&str]) -> rusqlite::
     if from < steps.len() {
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", steps.len() as i64)?;
+        // Together with the tables, or a crash in between would leave a journal without it for ever.
+        dictionary::store(&transaction)?;
     }
     transaction.commit()
 }

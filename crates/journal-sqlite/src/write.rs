@@ -148,7 +148,8 @@ impl Writer {
 
     /// What the batch that was just committed has done.
     pub(crate) fn take_written(&mut self) -> Written {
-        std::mem::take(&mut self.batch)
+        let before = self.position();
+        std::mem::replace(&mut self.batch, Written { before, ..Written::default() })
     }
 
     /// Whether an event with this id exists.
