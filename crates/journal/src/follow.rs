@@ -2,7 +2,7 @@
 //!
 //! A [`Hub`] carries committed events from the writer to the followers of this process. It promises nothing about
 //! delivery: a follower that finds a gap, lags behind or is nudged reads the store instead. So publishing never blocks
-//! a writer, a slow follower holds at most [`BATCHES_MAX`] batches, and no event is lost or told twice.
+//! a writer, a slow follower holds at most `BATCHES_MAX` batches, and no event is lost or told twice.
 //!
 //! What an engine owes: commit before publishing; publish in order; nudge a branch that was forked or that another
 //! process has appended to.
