@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
+use tokio::io::AsyncReadExt;
 use weir_blobs::{Blobs, MemoryBlobs};
-use weir_types::{BranchId, Hash, PAYLOAD_INLINE_MAX, Seq};
+use weir_types::{BranchId, Hash, PAYLOAD_INLINE_MAX, Position, Seq};
 
 use super::*;
-use crate::lines::BLOB_PIECE_MAX;
+use crate::lines::{BLOB_PIECE_MAX, LineError, Positions, to_line};
 use crate::{
-    Attrs, Fork, Journal, KeyedPart, ListFilter, Listed, MemoryJournal, NewEvent, Part, Status, StreamSummary,
+    Attrs, Fork, Journal, KeyedPart, ListFilter, Listed, MemoryJournal, NewEvent, PAGE_MAX, Part, Status,
+    StreamSummary,
 };
 
 struct Store {
@@ -259,4 +261,111 @@ async fn long_streams_and_long_keyed_parts_pass_in_batches() {
     assert_eq!(copy.import(&export).await.unwrap().events, 999 + 1_500 + 420);
     assert_eq!(copy.export().await, export);
     assert_eq!(copy.import(&export).await.unwrap().skipped, 999 + 1_500 + 420);
+}
+
+/// Lines that hash and chain as they should, and that no journal would write all the same.
+#[tokio::test]
+async fn forged_lines_with_good_chains_are_refused() {
+    let store = Store::new();
+    let forged = |n: u64, ts: i64, payload: Vec<u8>, after: Hash| {
+        let event = weir_types::Event {
+            position: Position(0),
+            stream: "a".parse().unwrap(),
+            branch: weir_types::BranchName::main(),
+            seq: Seq(n),
+            id: crate::mint(),
+            ts: weir_types::Timestamp::from_micros(ts).unwrap(),
+            kind: "n".parse().unwrap(),
+            payload_hash: Hash::of(&payload),
+            payload: payload.into(),
+            meta: Default::default(),
+            refs: vec![],
+            chain: Hash::ZERO,
+        };
+        weir_types::Event { chain: event.chain_after(after), ..event }
+    };
+    let first = forged(1, 10, b"1".to_vec(), Hash::ZERO);
+    let early = forged(2, 9, b"2".to_vec(), first.chain);
+    let without_ref = forged(2, 10, vec![b'x'; PAYLOAD_INLINE_MAX + 1], first.chain);
+    let line = |event: &weir_types::Event| to_line(event, Positions::Hidden) + "\n";
+    for bad in [early, without_ref] {
+        let file = format!("{{\"weir_export\":1}}\n{}{}", line(&first), line(&bad));
+        let expected = "line 3 of the export was altered: event 2 of a@main: no journal can have written it";
+        assert_eq!(store.import(&file).await.unwrap_err().to_string(), expected);
+        assert_eq!(store.events().await, 1);
+    }
+
+    let store = Store::new();
+    let key = |first| {
+        format!(
+            "{{\"key\":{{\"stream\":\"a\",\"branch\":\"main\",\"key\":\"k\",\"first\":{first},\"last\":{first}}}}}\n"
+        )
+    };
+    let second = forged(2, 10, b"1".to_vec(), first.chain);
+    let once = format!("{{\"weir_export\":1}}\n{}{}", key(1), line(&first));
+    store.import(&once).await.unwrap();
+    let twice = format!("{once}{}{}", key(2), line(&second));
+    let expected = "line 6 of the export: one of the keys already exists here and is another one";
+    assert_eq!(store.import(&twice).await.unwrap_err().to_string(), expected);
+    assert_eq!(store.events().await, 1);
+}
+
+#[tokio::test]
+async fn lines_that_come_twice_are_skipped_once() {
+    let export = sample_with_blob(10).await.export().await;
+    let twice: String = export.split_inclusive('\n').flat_map(|line| [line, line]).collect();
+    // A key line that comes twice is refused: nothing says which part it starts.
+    let twice = twice.replacen(export.lines().nth(2).unwrap(), "", 1);
+    let copy = Store::new();
+    let report = Imported { events: 5, skipped: 5, forks: 2, blobs: 2, dropped_tail: None };
+    assert_eq!(copy.import(&twice).await.unwrap(), report);
+    assert_eq!(
+        copy.export().await.replace(",\"last\":2", ",\"last\":3"),
+        export,
+        "but for the part that was cut"
+    );
+}
+
+#[tokio::test]
+async fn a_line_without_end_is_refused_before_it_fills_the_memory() {
+    let endless = tokio::io::BufReader::new(tokio::io::repeat(b' '));
+    let mut input = b"{\"weir_export\":1}\n{".chain(endless);
+    let store = Store::new();
+    let refused = import(&store.journal, &*store.blobs, &mut input).await.unwrap_err();
+    assert!(matches!(refused, ImportError::Line { line: 2, source: LineError::TooLong }), "{refused}");
+}
+
+/// An export shows one moment, though the journal goes on while it is written.
+#[tokio::test]
+async fn what_is_appended_during_an_export_is_not_in_it() {
+    let store = Store::new();
+    let many = |count: usize| (0..count).map(|_| notes(&["1"]).remove(0)).collect();
+    store.append(&main_of("a"), None, many(PAGE_MAX + 5)).await;
+    for stream in [None, Some(main_of("a").stream)] {
+        let before = store.events().await;
+        // The pipe is small, so the export waits for us on its first page.
+        let (mut sink, mut pipe) = tokio::io::duplex(1_024);
+        let export = async {
+            let written = export(&store.journal, &*store.blobs, stream, &mut sink).await.unwrap();
+            drop(sink);
+            written
+        };
+        let meanwhile = async {
+            let mut file = vec![0; 100];
+            pipe.read_exact(&mut file).await.unwrap();
+            store.append(&main_of("a"), None, many(3)).await;
+            let head = store.journal.head(&main_of("a")).await.unwrap().unwrap().seq;
+            let name = format!("at {head}").parse().unwrap();
+            store.journal.fork(Fork { from: main_of("a"), at: head, name }).await.unwrap();
+            pipe.read_to_end(&mut file).await.unwrap();
+            file
+        };
+        let (written, file) = tokio::join!(export, meanwhile);
+        assert_eq!(written, Exported { events: before, forks: written.forks, blobs: 0 });
+        let copy = Store::new();
+        let report = copy.import(std::str::from_utf8(&file).unwrap()).await.unwrap();
+        assert_eq!((report.events, report.forks), (before, written.forks));
+        let branches = store.journal.branches(&main_of("a").stream).await.unwrap().len() as u64;
+        assert_eq!(written.forks, branches - 2, "the fork of a moment ago and main are not in it");
+    }
 }
