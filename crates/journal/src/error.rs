@@ -126,6 +126,9 @@ pub enum AppendError {
     /// The blob store refused a large payload.
     #[error("cannot store a large payload")]
     Blob(#[source] weir_blobs::PutError),
+    /// What is there already is damaged; nothing is appended behind it.
+    #[error("cannot append: {0}")]
+    Damaged(#[source] ReadError),
     /// The storage failed; nothing was appended.
     #[error(transparent)]
     Storage(#[from] StorageError),
@@ -145,6 +148,7 @@ impl Explain for AppendError {
             Self::DuplicateId { .. } => "journal::duplicate-id",
             Self::Invalid { .. } => "journal::invalid",
             Self::Blob(source) => source.code(),
+            Self::Damaged(source) => source.code(),
             Self::Storage(_) => "journal::storage",
         }
     }
@@ -166,6 +170,7 @@ impl Explain for AppendError {
                 "split the request, or put large content into the blob store with `weir blob put`".into()
             }
             Self::Blob(source) => source.help(),
+            Self::Damaged(source) => source.help(),
             Self::Storage(error) => error.what.help().into(),
         }
     }
@@ -176,6 +181,7 @@ impl Explain for AppendError {
             Self::KeyReused { .. } | Self::DuplicateId { .. } | Self::Invalid { .. } => Fault::Input,
             Self::NoBranch(_) => Fault::Missing,
             Self::Blob(source) => source.fault(),
+            Self::Damaged(source) => source.fault(),
             Self::Storage(error) => error.what.fault(),
         }
     }
