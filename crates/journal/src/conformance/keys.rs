@@ -82,9 +82,14 @@ pub async fn a_repetition_must_line_up(make: Make) {
     grow(journal, &at("c"), 1).await;
     journal.append(vec![keyed("a", "k", 1, 2), Part::new(at("b"), notes(5, 2))]).await.unwrap();
     grow(journal, &at("c"), 1).await;
+    journal.append(vec![keyed("d", "other", 1, 1)]).await.unwrap();
+    for to in ["c", "d", "c"] {
+        grow(journal, &at(to), 1).await;
+    }
     let before = everything(journal).await;
     let reused = "key `k` was already used on a@main for other content";
     let cases = [
+        vec![keyed("a", "k", 1, 2), keyed("d", "other", 1, 1)],
         vec![keyed("a", "k", 1, 2), Part::new(at("c"), notes(5, 2))],
         vec![keyed("a", "k", 1, 2), Part::new(at("b"), notes(5, 3))],
         vec![Part::new(at("b"), notes(5, 2)), keyed("a", "k", 1, 2)],
@@ -96,6 +101,10 @@ pub async fn a_repetition_must_line_up(make: Make) {
         assert_eq!(refusal(journal.append(parts).await), reused, "case {n}");
         assert_eq!(everything(journal).await, before, "case {n}");
     }
+    // Both ends of the sibling would be in place, but not what is between them.
+    let parts = vec![keyed("d", "other", 1, 1), Part::new(at("c"), notes(1, 3))];
+    let reused = "key `other` was already used on d@main for other content";
+    assert_eq!(refusal(journal.append(parts).await), reused);
 }
 
 /// Of several appends with one key at once, one happens; the others are told its result.

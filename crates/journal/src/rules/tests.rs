@@ -149,7 +149,7 @@ fn forks() {
 /// The first append: two events without a key, then one with key `k`, then two with key `l`.
 #[test]
 fn a_repetition_lines_up_with_the_first_append() {
-    let [a, b, c] = ["a", "b", "c"].map(|stream| branch(stream, "main"));
+    let [a, b, c, d] = ["a", "b", "c", "d"].map(|stream| branch(stream, "main"));
     let known = |count: usize, first, position| {
         let (content, last) = (part(&a, None, count).content(), Seq(first + count as u64 - 1));
         Some(KnownPart { content, first: Seq(first), last, position: Position(position) })
@@ -160,10 +160,11 @@ fn a_repetition_lines_up_with_the_first_append() {
             12 => Some((a.clone(), Seq(6))),
             13 => Some((b.clone(), Seq(1))),
             14 | 15 => Some((c.clone(), Seq(position.0 - 10))),
+            16 => Some((b.clone(), Seq(2))),
             _ => None,
         })
     };
-    let (k, l) = (known(1, 1, 13), known(2, 4, 14));
+    let (k, l, m) = (known(1, 1, 13), known(2, 4, 14), known(1, 1, 17));
     let whole = || vec![part(&a, None, 2), part(&b, Some("k"), 1), part(&c, Some("l"), 2)];
     let at = |first, last, position| {
         let (first, last, position) = (Seq(first), Seq(last), Position(position));
@@ -173,6 +174,7 @@ fn a_repetition_lines_up_with_the_first_append() {
         "key `k` was already used on b@main for other content".to_owned(),
         "key `l` was already used on c@main for other content".to_owned(),
     );
+    let m_reused = "key `m` was already used on d@main for other content".to_owned();
     let all = format!("{:?}", Some([at(5, 6, 12), at(1, 1, 13), at(4, 5, 15)]));
     #[rustfmt::skip]
     let cases = [
@@ -187,6 +189,7 @@ fn a_repetition_lines_up_with_the_first_append() {
         ("a sibling that is too long", vec![part(&a, None, 3), part(&b, Some("k"), 1)], vec![None, k], k_reused.clone()),
         ("a sibling on another branch", vec![part(&c, None, 2), part(&b, Some("k"), 1)], vec![None, k], k_reused.clone()),
         ("a sibling across branches", vec![part(&b, Some("k"), 1), part(&c, None, 3)], vec![k, None], k_reused.clone()),
+        ("a sibling of which only the ends are there", vec![part(&b, None, 4), part(&d, Some("m"), 1)], vec![None, m], m_reused),
         ("a sibling before the first event", vec![part(&a, None, 20), part(&b, Some("k"), 1)], vec![None, k], k_reused),
     ];
     for (name, parts, known, expected) in cases {
