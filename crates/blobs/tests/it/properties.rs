@@ -27,7 +27,7 @@ proptest! {
         let dir = DirBlobs::open(root.path().to_owned()).expect("a store");
         let memory = MemoryBlobs::new();
         for blobs in [&dir as &dyn Blobs, &memory] {
-            // A step of one byte would poll for ever; pieces of that size come at the end of a larger step.
+            // At most about a thousand steps, so that long content does not arrive byte by byte.
             let source = SlowSource::new(content.clone(), step.max(1 + content.len() / 1_000));
             let stored = runtime.block_on(blobs.put(Box::new(source))).expect("stored");
             prop_assert_eq!((stored.hash, stored.bytes), (Hash::of(&content), content.len() as u64));
