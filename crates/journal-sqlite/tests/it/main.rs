@@ -1,4 +1,10 @@
 //! The SQLite engine, through its public API.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "the helpers of tests fail as tests do")]
 
+mod child;
+mod promises;
 mod support;
+
+mod crash;
+mod powercut;
 mod tamper;

@@ -78,6 +78,39 @@ pub(crate) async fn append(journal: &SqliteJournal, branch: &BranchId, events: V
     journal.append(vec![Part::new(branch.clone(), events)]).await.unwrap();
 }
 
+/// Whether the long versions of the tests are wanted.
+pub(crate) fn soak() -> bool {
+    std::env::var_os("WEIR_SOAK").is_some()
+}
+
+/// Randomness that can be repeated. SplitMix64: short, and the same everywhere.
+pub(crate) struct Chance(u64);
+
+impl Chance {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A seed that nobody chose; a test that uses one says which it was when it fails.
+    pub(crate) fn surprise() -> u64 {
+        use std::hash::{BuildHasher, Hasher};
+        std::hash::RandomState::new().build_hasher().finish()
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
+
 /// Every event of a branch's lineage.
 pub(crate) async fn read_whole(journal: &dyn Journal, branch: &BranchId) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
