@@ -73,3 +73,15 @@ impl From<Exit> for ExitCode {
         Self::from(exit as u8)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whose_fault_it_is_decides_the_code() {
+        let faults =
+            [Fault::Input, Fault::Missing, Fault::Conflict, Fault::Storage, Fault::Damaged, Fault::Bug];
+        assert_eq!(faults.map(|fault| Exit::from(fault) as u8), [2, 1, 1, 1, 1, 70]);
+    }
+}

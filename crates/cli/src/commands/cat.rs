@@ -1,6 +1,7 @@
 //! `weir cat`.
 
 use futures_util::StreamExt;
+use unicode_width::UnicodeWidthStr;
 use weir_journal::{Journal, PAGE_MAX, lines};
 use weir_types::{BranchId, Event, Kind, Seq};
 
@@ -16,6 +17,9 @@ Examples:
   weir cat --stream notes --after 100 --kind note.added
   weir cat --stream notes --format json | jq .payload
   weir cat --stream notes --follow";
+
+/// A longer kind than this pushes its payload to the right.
+const KIND_COLUMNS_MAX: usize = 30;
 
 /// Room for the payload that is kept even on a narrow terminal.
 const PAYLOAD_COLUMNS_MIN: usize = 20;
@@ -82,15 +86,14 @@ async fn read(
     after: Seq,
     out: &mut Out,
 ) -> Outcome {
-    let (mut after, mut limit) = (after, PAGE_FIRST);
+    let (mut after, mut limit, mut printer) = (after, PAGE_FIRST, Printer::default());
     loop {
         let page = match kind {
             Some(kind) => journal.by_kind(branch, kind, after, limit).await?,
             None => journal.read(branch, after, limit).await?,
         };
-        for event in &page {
-            print(event, out)?;
-        }
+        page.iter().for_each(|event| printer.make_room(event));
+        page.iter().try_for_each(|event| printer.print(event, out))?;
         let Some(last) = page.last() else { return Ok(()) };
         after = last.seq;
         let bytes: usize = page.iter().map(|event| event.payload.len()).sum();
@@ -108,11 +111,12 @@ async fn follow(
     if journal.head(branch).await?.is_none() {
         out.note(format_args!("{branch} is not there yet; waiting for its first event"));
     }
-    let mut tail = journal.tail(branch, after);
+    let (mut tail, mut printer) = (journal.tail(branch, after), Printer::default());
     while let Some(event) = tail.next().await {
         let event = event?;
         if kind.is_none_or(|kind| *kind == event.kind) {
-            print(&event, out)?;
+            printer.make_room(&event);
+            printer.print(&event, out)?;
             // Somebody watches: an event is shown when it happens, not when a buffer is full.
             out.flush()?;
         }
@@ -120,20 +124,29 @@ async fn follow(
     Ok(())
 }
 
-fn print(event: &Event, out: &mut Out) -> Outcome {
-    if out.json {
-        return out.json_line(&lines::to_line(event, lines::Positions::Shown));
+/// Prints events in columns. The column of kinds widens as it must and never narrows again.
+#[derive(Default)]
+struct Printer {
+    kind_columns: usize,
+}
+
+impl Printer {
+    fn make_room(&mut self, event: &Event) {
+        self.kind_columns = self.kind_columns.max(event.kind.as_str().width().min(KIND_COLUMNS_MAX));
     }
-    let seq = format!("{:>6}", event.seq.0);
-    let (ts, kind) = (event.ts.to_string(), show::pad(event.kind.as_str(), 20));
-    let payload = show::payload(&event.payload);
-    let payload = match out.columns {
-        Some(columns) => {
-            let used = seq.len() + ts.len() + unicode_width::UnicodeWidthStr::width(kind.as_str()) + 6;
-            show::shorten(&payload, columns.saturating_sub(used).max(PAYLOAD_COLUMNS_MIN)).into_owned()
+
+    fn print(&self, event: &Event, out: &mut Out) -> Outcome {
+        if out.json {
+            return out.json_line(&lines::to_line(event, lines::Positions::Shown));
         }
-        None => payload,
-    };
-    let paint = out.paint;
-    out.line(format_args!("{seq}  {}  {}  {payload}", paint.dim(&ts), paint.bold(&kind)))
+        let (seq, ts) = (format!("{:>6}", event.seq.0), event.ts.to_string());
+        let kind = show::pad(event.kind.as_str(), self.kind_columns);
+        let mut payload = show::payload(&event.payload);
+        if let Some(columns) = out.columns {
+            let room = columns.saturating_sub(seq.len() + ts.len() + kind.width() + 6);
+            payload = show::shorten(&payload, room.max(PAYLOAD_COLUMNS_MIN)).into_owned();
+        }
+        let paint = out.paint;
+        out.line(format_args!("{seq}  {}  {}  {payload}", paint.dim(&ts), paint.bold(&kind)))
+    }
 }

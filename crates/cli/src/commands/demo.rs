@@ -137,7 +137,7 @@ async fn append(tour: &mut Tour<'_>) -> Outcome {
     .await?;
     tour.succeed(&["append", "--stream", "trip", "--kind", "museum.booked", "--payload", r#"{"eur":15}"#])
         .await?;
-    tour.say("Was the first one lost on the way? Send it again: its key says that it is the same, so it is not booked twice.")?;
+    tour.say("Did the first one get through? Send it again: its key says that it is the same, so nothing is booked twice.")?;
     tour.succeed(&flight).await?;
     tour.succeed(&["cat", "--stream", "trip"]).await
 }

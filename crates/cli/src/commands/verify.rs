@@ -198,8 +198,8 @@ fn explain(anchored: bool, out: &Out) {
         ));
     } else {
         out.note(format_args!(
-            "nothing was flipped, cut, swapped or removed; only an anchor kept elsewhere also finds a file \
-             rewritten as a whole (`weir verify --print-anchor`)"
+            "nothing was flipped, cut, swapped or removed; to find a file rewritten as a whole, too, keep what \
+             `weir verify --print-anchor` prints elsewhere"
         ));
     }
 }

@@ -1,5 +1,7 @@
 //! `weir` as its users meet it: the real binary, its two streams and its exit code.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]
+
 mod append;
 mod backup;
 mod blob;

@@ -88,24 +88,24 @@ fn events_are_printed_for_people() {
     assert_snapshot!(weir.show(&["cat", "--stream", "notes"]), @r#"
     exit 0
     -- stdout
-         1  [time]  note.added            {"n":1}
-         2  [time]  note.added            {"n":2}
-         3  [time]  note.added            {"n":3}
-         4  [time]  raw.text              <13 bytes> "not json\u{1b}[2J\n"
-         5  [time]  raw.bytes             <40 bytes> ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff …
-         6  [time]  json.laid-out         {   "a": 1 }
+         1  [time]  note.added     {"n":1}
+         2  [time]  note.added     {"n":2}
+         3  [time]  note.added     {"n":3}
+         4  [time]  raw.text       <13 bytes> "not json\u{1b}[2J\n"
+         5  [time]  raw.bytes      <40 bytes> ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff …
+         6  [time]  json.laid-out  {   "a": 1 }
     "#);
     assert_snapshot!(weir.show(&["cat", "--stream", "notes", "--branch", "draft"]), @r#"
     exit 0
     -- stdout
-         1  [time]  note.added            {"n":1}
-         2  [time]  note.added            {"n":2}
-         3  [time]  note.edited           {}
+         1  [time]  note.added   {"n":1}
+         2  [time]  note.added   {"n":2}
+         3  [time]  note.edited  {}
     "#);
     assert_snapshot!(weir.show(&["cat", "--stream", "notes", "--after", "2", "--kind", "raw.bytes"]), @"
     exit 0
     -- stdout
-         5  [time]  raw.bytes             <40 bytes> ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff …
+         5  [time]  raw.bytes  <40 bytes> ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff …
     ");
     assert_snapshot!(weir.show(&["cat", "--stream", "notes", "--after", "99"]), @"exit 0");
 }

@@ -148,6 +148,7 @@ fn what_is_no_export_or_was_altered_is_refused() {
     help: import into another data directory with `--data-dir DIR`: the two have gone different ways
     ");
     let weir = Weir::new();
+    assert_eq!(weir.run_with(&["import", "-"], b"hello\n").code, 2);
     assert_snapshot!(weir.show(&["import", "nowhere"]), @"
     exit 2
     -- stderr

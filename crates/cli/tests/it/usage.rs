@@ -162,7 +162,7 @@ fn the_flag_beats_the_environment() {
     let weir = Weir::new();
     let append = ["append", "--stream", "s", "--kind", "a.b"];
     let run = |args: &[&str]| {
-        assert!(weir.command().args(args).env("WEIR_DATA_DIR", "from-env").status().unwrap().success())
+        assert!(weir.command().args(args).env("WEIR_DATA_DIR", "from-env").status().unwrap().success());
     };
     run(&append);
     assert!(weir.path().join("from-env/journal.db").exists());

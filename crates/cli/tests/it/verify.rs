@@ -20,7 +20,7 @@ fn a_sound_journal_is_said_to_be_sound_and_no_more() {
     -- stdout
     checked 2 streams, 3 branches, 5 events, 1 blob: sound
     -- stderr
-    note: nothing was flipped, cut, swapped or removed; only an anchor kept elsewhere also finds a file rewritten as a whole (`weir verify --print-anchor`)
+    note: nothing was flipped, cut, swapped or removed; to find a file rewritten as a whole, too, keep what `weir verify --print-anchor` prints elsewhere
     ");
     assert_snapshot!(weir.show(&["verify", "--json"]), @r#"
     exit 0
@@ -32,7 +32,7 @@ fn a_sound_journal_is_said_to_be_sound_and_no_more() {
     -- stdout
     checked 1 stream, 2 branches, 4 events, 0 blobs: sound
     -- stderr
-    note: nothing was flipped, cut, swapped or removed; only an anchor kept elsewhere also finds a file rewritten as a whole (`weir verify --print-anchor`)
+    note: nothing was flipped, cut, swapped or removed; to find a file rewritten as a whole, too, keep what `weir verify --print-anchor` prints elsewhere
     ");
 }
 

@@ -9,6 +9,9 @@ use crate::report::Outcome;
 use crate::show::shell;
 use crate::store::blocking;
 
+/// How long the lines of a remark are.
+const REMARK_COLUMNS: usize = 74;
+
 /// The tour and where it takes place.
 pub(super) struct Tour<'a> {
     /// This program.
@@ -45,9 +48,19 @@ impl<'a> Tour<'a> {
         self.say(remark)
     }
 
-    /// A remark between commands.
+    /// A remark between commands, in lines that fit every terminal.
     pub(super) fn say(&mut self, remark: &str) -> Outcome {
-        self.print(&format!("\n  {remark}\n"))
+        let mut text = String::from("\n ");
+        let mut columns = 0;
+        for word in remark.split(' ') {
+            if columns + word.len() > REMARK_COLUMNS {
+                text.push_str("\n ");
+                columns = 0;
+            }
+            text = text + " " + word;
+            columns += word.len() + 1;
+        }
+        self.print(&(text + "\n"))
     }
 
     /// Something that happened, beside the commands.
