@@ -75,6 +75,7 @@ mod tests {
         assert!(accepted("cargo-deny 0.20.2"));
         assert!(!accepted("cargo-deny 0.19.9"));
         assert!(!accepted("cargo-deny 0.2.0"));
+        assert!(!accepted("cargo-deny 0.21.0"));
         assert!(!accepted("cargo-nextest 0.20.2"));
         assert!(NEXTEST.accepts("cargo-nextest 0.9.114 (1234abcd 2026-01-01)"));
         assert_eq!(DENY.requirement(), "^0.20");

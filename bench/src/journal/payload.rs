@@ -1,7 +1,7 @@
 //! Payloads of about 1 KB that the journal's dictionary was not trained on.
 //!
-//! Another trade, another shape, another vocabulary than the corpus of `xtask/src/samples.rs`: reports of a harbour,
-//! with the share of text, structure, numbers and identifiers that tool results have. Seeded, so that every column and
+//! Another trade, another shape, other sentences than the corpus of `xtask/src/samples.rs`: reports of a harbour, with the
+//! share of text, structure, numbers and identifiers that tool results have. Seeded, so that every column and
 //! every round append the same bytes.
 
 use std::fmt::Write as _;
@@ -32,23 +32,15 @@ pub(crate) fn samples(seed: u64, count: usize) -> Vec<Sample> {
 
 #[rustfmt::skip]
 const WORDS: &[&str] = &[
-    "anchor", "ballast", "barge", "beacon", "berth", "bollard", "bow", "breakwater", "bunker", "buoy", "cargo", "chandler",
-    "channel", "container", "crane", "crew", "current", "customs", "deck", "depth", "dock", "draught", "dredger", "ebb",
-    "ferry", "fog", "freight", "galley", "gale", "gantry", "grain", "gust", "harbour", "hatch", "hawser", "helm", "hold",
-    "hull", "inlet", "jetty", "keel", "knots", "ladder", "lantern", "leeward", "lighter", "manifest", "mast", "mate",
-    "moored", "mooring", "mudflat", "northerly", "oil", "pallet", "pier", "pilot", "pontoon", "port", "propeller", "quay",
-    "quarantine", "radar", "reef", "refit", "rigging", "rope", "rudder", "sailor", "salvage", "sandbank", "sextant", "shoal",
-    "signal", "slipway", "squall", "starboard", "steered", "stern", "stevedore", "stowed", "swell", "tanker", "tide", "timber",
-    "towed", "trawler", "trim", "tug", "unladen", "vessel", "voyage", "warehouse", "wave", "wharf", "winch", "windward",
+    "anchor", "ballast", "barge", "beacon", "berth", "bollard", "breakwater", "bunker", "buoy", "chandler", "crane", "deck",
+    "dredger", "ferry", "freight", "galley", "gantry", "grain", "hatch", "hawser", "hold", "hull", "inlet", "jetty", "keel",
+    "ladder", "lantern", "lighter", "mast", "mooring", "mudflat", "oil", "pallet", "pier", "pilot", "pontoon", "propeller",
+    "quay", "radar", "reef", "rigging", "rope", "rudder", "sandbank", "shoal", "slipway", "stern", "tanker", "timber",
+    "trawler", "tug", "vessel", "warehouse", "wharf", "winch",
 ];
 
-#[rustfmt::skip]
-const LINKS: &[&str] = &[
-    "a", "above", "across", "after", "against", "along", "an", "and", "at", "behind", "below", "beyond", "but", "by", "could",
-    "for", "from", "had", "has", "her", "his", "in", "into", "is", "it", "near", "no", "not", "of", "off", "on", "or", "over",
-    "past", "she", "that", "the", "the", "the", "their", "they", "this", "through", "to", "towards", "two", "under", "until",
-    "was", "were", "when", "which", "while", "will", "with",
-];
+/// `*` stands for one of [`WORDS`], `#` for a number.
+const SENTENCES: &str = include_str!("harbour.txt");
 
 struct Random(u64);
 
@@ -110,12 +102,18 @@ fn payload(random: &mut Random) -> String {
     json
 }
 
-/// Words in no order that any dictionary could know.
+/// Sentences, until the payload has its length.
 fn fill_with_text(json: &mut String, random: &mut Random) {
+    let sentences: Vec<&str> = SENTENCES.lines().collect();
     while json.len() < PAYLOAD_BYTES - 2 {
-        let word = if random.below(2) == 0 { random.word() } else { LINKS[random.below(LINKS.len())] };
-        json.push_str(word);
-        json.push_str(if random.below(12) == 0 { ". " } else { " " });
+        for c in sentences[random.below(sentences.len())].chars() {
+            match c {
+                '*' => json.push_str(random.word()),
+                '#' => json.push_str(&(2 + random.below(98)).to_string()),
+                c => json.push(c),
+            }
+        }
+        json.push(' ');
     }
     json.truncate(PAYLOAD_BYTES - 2);
 }
