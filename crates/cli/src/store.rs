@@ -89,15 +89,38 @@ impl Store {
     pub(crate) async fn open(directory: &Path, if_absent: IfAbsent) -> Outcome<Self> {
         let path = directory.join(JOURNAL);
         look(directory, &path, if_absent)?;
+        let made = Made::about_to_be(directory);
         let blobs = open_blobs(directory).await?;
         let options = Options { path, blobs: Arc::clone(&blobs), vfs: None };
-        let journal = SqliteJournal::open(options).await?;
-        Ok(Self { journal, blobs })
+        match SqliteJournal::open(options).await {
+            Ok(journal) => Ok(Self { journal, blobs }),
+            Err(error) => {
+                made.undo();
+                Err(error.into())
+            }
+        }
     }
 
     /// Lets the journal finish what it is doing.
     pub(crate) async fn close(self) {
         self.journal.close().await;
+    }
+}
+
+/// The directories that opening makes. A journal that is refused leaves none of them behind.
+struct Made(Vec<PathBuf>);
+
+impl Made {
+    fn about_to_be(directory: &Path) -> Self {
+        let directories = [directory.join(BLOBS), directory.to_owned()];
+        Self(directories.into_iter().filter(|path| !path.exists()).collect())
+    }
+
+    /// Only what is still empty goes: somebody else may have begun to use it.
+    fn undo(self) {
+        for path in self.0 {
+            let _ = std::fs::remove_dir(path);
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::store::{IfAbsent, Store};
 const EXAMPLES: &str = "\
 Examples:
   weir append --stream notes --kind note.added --payload '{\"text\":\"hello\"}'
-  weir append --stream notes --kind note.added --expect 1 --key note-2 < /dev/null
+  weir append --stream notes --kind note.added --expect 1 --key note-2
   head -c 100 /dev/urandom | weir append --stream raw --kind bytes.seen --payload -";
 
 /// The arguments of `weir append`.

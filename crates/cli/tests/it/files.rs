@@ -14,14 +14,16 @@ const COMMANDS: [&[&str]; 6] = [
     &["branch", "fork", "--stream", "s", "--at", "1", "--name", "b"],
 ];
 
-/// Every command must fail with this exit code and leave the file as it is.
+/// Every command must fail with this exit code and leave the file as it is, with nothing but a lock beside it.
 fn refuses(weir: &Weir, exit: i32) {
     let before = std::fs::read(weir.journal()).unwrap();
+    let had_blobs = weir.data().join("blobs").exists();
     for args in COMMANDS {
         assert_eq!(weir.error(args).0, exit, "{args:?}");
     }
     assert_eq!(weir.error(&["doctor"]).0, 1);
     assert!(std::fs::read(weir.journal()).unwrap() == before, "the file was changed");
+    assert_eq!(weir.data().join("blobs").exists(), had_blobs, "a refused journal got a blob store");
 }
 
 fn with_file(content: &[u8]) -> Weir {
@@ -34,13 +36,13 @@ fn with_file(content: &[u8]) -> Weir {
 #[test]
 fn a_file_that_is_no_database() {
     let weir = with_file(&b"this is a diary, not a journal\n".repeat(100));
+    refuses(&weir, 2);
     assert_snapshot!(weir.show(&["streams"]), @"
     exit 2
     -- stderr
     error: `.weir/journal.db` is not a journal
     help: move that file away, or choose another directory with `--data-dir DIR`
     ");
-    refuses(&weir, 2);
 }
 
 #[test]
@@ -50,26 +52,26 @@ fn a_database_of_somebody_else() {
         .unwrap()
         .execute_batch("CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)")
         .unwrap();
+    refuses(&weir, 2);
     assert_snapshot!(weir.show(&["append", "--stream", "s", "--kind", "a.b"]), @"
     exit 2
     -- stderr
     error: `.weir/journal.db` is not a journal
     help: move that file away, or choose another directory with `--data-dir DIR`
     ");
-    refuses(&weir, 2);
 }
 
 #[test]
 fn a_journal_of_a_newer_weir() {
     let weir = Weir::with_notes();
     Connection::open(weir.journal()).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    refuses(&weir, 2);
     assert_snapshot!(weir.show(&["streams"]), @"
     exit 2
     -- stderr
     error: `.weir/journal.db` has format version 99; this version of weir reads up to 1
     help: use the newer weir that wrote it, or choose another `--data-dir DIR`
     ");
-    refuses(&weir, 2);
 }
 
 #[test]
