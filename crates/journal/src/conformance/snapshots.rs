@@ -20,8 +20,14 @@ async fn snapshot(journal: &dyn Journal, branch: &BranchId, seq: u64, fold: Fold
 
 async fn keep(journal: &dyn Journal, branch: &BranchId, seq: u64, fold: FoldVersion) -> Snapshot {
     let snapshot = snapshot(journal, branch, seq, fold).await;
-    journal.put_snapshot(snapshot.clone()).await.unwrap();
+    put(journal, snapshot.clone()).await;
     snapshot
+}
+
+/// Storing waits for nothing; but it happens before whatever is appended after it.
+async fn put(journal: &dyn Journal, snapshot: Snapshot) {
+    journal.put_snapshot(snapshot).await.unwrap();
+    grow(journal, &at("later"), 1).await;
 }
 
 /// The newest of the same fold and version; several folds live side by side; one that is too large is not kept.
@@ -45,12 +51,12 @@ pub async fn a_snapshot_is_found_by_its_fold(make: Make) {
 
     let fits =
         Snapshot { state: vec![1; SNAPSHOT_MAX].into(), ..snapshot(journal, &a, 33, state.clone()).await };
-    journal.put_snapshot(fits.clone()).await.unwrap();
+    put(journal, fits.clone()).await;
     let too_large = Snapshot {
         state: vec![1; SNAPSHOT_MAX + 1].into(),
         ..snapshot(journal, &a, 35, state.clone()).await
     };
-    journal.put_snapshot(too_large).await.unwrap();
+    put(journal, too_large).await;
     assert_eq!(journal.snapshot(&a, &state).await.unwrap(), Some(fits));
 }
 
@@ -69,7 +75,7 @@ pub async fn a_snapshot_of_other_events_is_ignored(make: Make) {
         Snapshot { seq: Seq(0), chain: Hash::ZERO, ..third },
     ];
     for forged in forged {
-        journal.put_snapshot(forged).await.unwrap();
+        put(journal, forged).await;
         assert_eq!(journal.snapshot(&a, &state).await.unwrap(), Some(good.clone()));
     }
 }
