@@ -161,7 +161,7 @@ impl Reader {
             let head = self.rows.head(&branch)?;
             to = to.min(head.seq);
             let (at, parent) = (branch.at, branch.parent);
-            let from = after.max(at) + 1;
+            let from = after.max(at).saturating_add(1);
             if from <= to {
                 segments.push(Segment { branch, head, from, to });
             }

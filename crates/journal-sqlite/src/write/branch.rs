@@ -2,14 +2,11 @@
 
 use rusqlite::params;
 use weir_journal::rules::{self, ForkGround};
-use weir_journal::{Branch, Fork, ForkError, ForkPoint, Head, Snapshot};
+use weir_journal::{Branch, Fork, ForkError, ForkPoint, Head, SNAPSHOTS_KEPT, Snapshot};
 use weir_types::{BranchId, Event, Seq};
 
 use super::{Hot, Refusal, Writer, refused};
 use crate::rows::{Error, HeadRow, clamp};
-
-/// Snapshots kept per branch and fold: the newest may belong to events that a reader does not know yet.
-const SNAPSHOTS_KEPT: i64 = 2;
 
 impl Writer {
     /// Makes a branch: a pointer to an event of its parent's lineage.
