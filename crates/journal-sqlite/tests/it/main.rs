@@ -5,6 +5,8 @@ mod child;
 mod promises;
 mod support;
 
+mod conforming;
 mod crash;
 mod powercut;
+mod processes;
 mod tamper;

@@ -36,9 +36,6 @@ pub(crate) struct Run {
     pub(crate) refused: Vec<String>,
     /// How the storage was said to have failed.
     pub(crate) errors: BTreeSet<String>,
-    /// The log was opened anew after one of its syncs had failed: what is read from it, the disk may have lost
-    /// without a word. Whoever goes on with it builds on sand until the next checkpoint, and cannot know.
-    pub(crate) is_log_suspect: bool,
     fault: Option<Fault>,
     session: Session,
 }
@@ -74,7 +71,6 @@ impl Run {
             promises: Vec::new(),
             refused: Vec::new(),
             errors: BTreeSet::new(),
-            is_log_suspect: false,
             fault,
             session: Session::new("w".to_owned()),
         }
@@ -92,7 +88,6 @@ impl Run {
         // A commit whose sync has failed is in the log, and whoever opens the file next cannot tell it from others.
         // "Nothing was appended" holds while the journal stays open, and for ever once something else is appended.
         self.refused.clear();
-        self.is_log_suspect = !self.errors.is_empty();
         let journal = self.open().await?;
         self.small(&journal).await;
         Some(journal)
