@@ -65,6 +65,7 @@ pub(super) async fn lineage(journal: &dyn Journal, branch: &BranchId) -> Vec<Eve
     loop {
         let after = events.last().map_or(Seq(0), |event| event.seq);
         let page = journal.read(branch, after, 7).await.unwrap();
+        assert!(page.iter().all(|event| event.seq > after), "a page starts after its cursor");
         if page.is_empty() {
             return events;
         }
@@ -78,6 +79,7 @@ pub(super) async fn everything(journal: &dyn Journal) -> Vec<Event> {
     loop {
         let after = events.last().map_or(Position(0), |event| event.position);
         let page = journal.read_all(after, 100).await.unwrap();
+        assert!(page.iter().all(|event| event.position > after), "a page starts after its cursor");
         if page.is_empty() {
             return events;
         }
