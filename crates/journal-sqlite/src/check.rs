@@ -133,7 +133,7 @@ impl Check<'_> {
         match self.pool.read(step).await {
             Ok(problems) => problems.into_iter().for_each(|problem| self.note(problem)),
             Err(error) if is_damage(&error) => {
-                self.note(placed(&error).unwrap_or_else(|| nowhere(error.to_string())))
+                self.note(placed(&error).unwrap_or_else(|| nowhere(error.to_string())));
             }
             Err(error) => return Err(error),
         }
@@ -229,11 +229,7 @@ fn page(reader: &mut Reader, subject: &Subject, from: u64, to: u64, mut chain: H
     for seq in from..=to {
         let checked = match event(reader, branch, head, seq, chain) {
             Ok(checked) => checked,
-            Err(Error::Read(error)) => Err(error.to_string()),
-            Err(Error::Sqlite(error)) if failure(&error) == StorageFailure::Corrupt => {
-                Err(format!("it cannot be read ({error})"))
-            }
-            Err(error) => return Err(error),
+            Err(error) => Err(damage(error)?),
         };
         match checked {
             Ok(event) => {
@@ -265,7 +261,7 @@ fn event(
         return wrong("the index of its branch has another kind for it");
     }
     let position = row.position;
-    let event = reader.finish(branch, row, before)?.event;
+    let event = reader.finish(branch, &row, before)?.event;
     let same = |found: Option<i64>| found == Some(position);
     if !same(
         reader

@@ -52,7 +52,9 @@ pub(crate) async fn backup(location: Location, target: PathBuf) -> std::result::
     let done = tokio::task::spawn_blocking(move || {
         let copy = || {
             let connection = location.connect(Role::Checkpoint)?;
-            connection.execute("VACUUM INTO ?1", [target.to_string_lossy()])
+            // SQLite knows only names in UTF-8; another one would be written under a name nobody asked for.
+            let not_text = || rusqlite::Error::InvalidPath(target.clone());
+            connection.execute("VACUUM INTO ?1", [target.to_str().ok_or_else(not_text)?])
         };
         match copy() {
             Ok(_) => Ok(()),

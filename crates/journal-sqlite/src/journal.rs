@@ -65,7 +65,7 @@ pub struct Stats {
     pub events: u64,
     /// Copies of the log into the file.
     pub checkpoints: u64,
-    /// Rows looked up.
+    /// Rows looked up, by readers and by the commit thread.
     pub reads: u64,
 }
 
@@ -141,7 +141,7 @@ fn start(opened: Opened, blobs: Arc<dyn Blobs>) -> Result<SqliteJournal, OpenErr
     };
     let explain = |error| OpenError::Storage(location.explain(error));
     connection.wal_hook(Some(hook)).map_err(explain)?;
-    let reader = pool::reader(connection, Arc::default()).map_err(|error| match error {
+    let reader = pool::reader(connection, reads.clone()).map_err(|error| match error {
         Error::Sqlite(error) => OpenError::Storage(location.explain(error)),
         Error::Read(ReadError::Storage(error)) => OpenError::Storage(error),
         Error::Read(_) => OpenError::NotAJournal { path: location.path.to_path_buf() },

@@ -147,7 +147,7 @@ impl Reader {
                 _ => self.chain_before(&branch, row.seq)?,
             };
             chains.insert(row.branch, (row.seq, row.chain));
-            found.push(self.finish(&branch, row, before)?);
+            found.push(self.finish(&branch, &row, before)?);
         }
         Ok(found)
     }
@@ -182,7 +182,7 @@ impl Reader {
         let row = self.rows.event(position)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         let branch = self.rows.branch_by_no(row.branch)?;
         let before = self.chain_before(&branch, row.seq)?;
-        self.finish(&branch, row, before)
+        self.finish(&branch, &row, before)
     }
 
     fn chain_before(&mut self, branch: &BranchRow, seq: u64) -> Result<Hash> {
@@ -210,7 +210,7 @@ impl Reader {
                 return Err(branch.damaged(seq, "another event is in its place"));
             }
             let chain = row.chain;
-            found.push(self.finish(branch, row, before)?);
+            found.push(self.finish(branch, &row, before)?);
             before = chain;
         }
         Ok(())
@@ -232,7 +232,7 @@ impl Reader {
     }
 
     /// Decodes a row and checks its chain: only then is it an event.
-    pub(crate) fn finish(&mut self, branch: &BranchRow, row: EventRow, before: Hash) -> Result<Loaded> {
+    pub(crate) fn finish(&mut self, branch: &BranchRow, row: &EventRow, before: Hash) -> Result<Loaded> {
         let damaged = |what: &str| branch.damaged(row.seq, what);
         let content = self.decoder.decode(row.form, &row.record).map_err(|what| damaged(&what))?;
         let kind = self.rows.kind(row.kind)?.ok_or_else(|| damaged("its kind is unknown to the file"))?;

@@ -43,7 +43,7 @@ fn damage_is_named_and_reading_it_is_refused() {
     assert_snapshot!(weir.show(&["verify"]), @"
     exit 1
     -- stdout
-    damaged  stream `notes`, branch `main`, seq 2: event 2 of notes@main is damaged: its hash chain does not fit
+    damaged  stream `notes`, branch `main`, seq 2: its hash chain does not fit
     checked 1 stream, 2 branches, 1 event, 0 blobs
     -- stderr
     error: the journal is damaged: 1 problem found
@@ -52,7 +52,7 @@ fn damage_is_named_and_reading_it_is_refused() {
     assert_snapshot!(weir.show(&["verify", "--json"]), @r#"
     exit 1
     -- stdout
-    {"version":1,"sound":false,"streams":1,"branches":2,"events":1,"blobs":0,"problems":[{"stream":"notes","branch":"main","seq":2,"what":"event 2 of notes@main is damaged: its hash chain does not fit"}]}
+    {"version":1,"sound":false,"streams":1,"branches":2,"events":1,"blobs":0,"problems":[{"stream":"notes","branch":"main","seq":2,"what":"its hash chain does not fit"}]}
     -- stderr
     {"error":{"code":"journal::damaged","message":"the journal is damaged: 1 problem found","help":"stop writing to it, keep a copy, and restore a `weir backup`; streams not named above can still be exported"}}
     "#);
