@@ -1,6 +1,7 @@
 //! A test that needs other processes starts this binary again with its own name, and finds a role there.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -12,6 +13,9 @@ const NUMBER: &str = "WEIR_SQLITE_TEST_CHILD_NUMBER";
 
 /// Marks the lines that a child says, among those that the test harness prints.
 const MARK: &str = "> ";
+
+/// The user that owns nothing.
+const NOBODY: u32 = 65_534;
 
 /// Longest silence of a child that is not stuck.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
@@ -55,7 +59,26 @@ pub(crate) struct Child {
 impl Child {
     /// Starts this binary again, as a child of the test with this full name.
     pub(crate) fn start(test: &str, dir: &DataDir, number: u64) -> Self {
-        let mut process = Command::new(std::env::current_exe().unwrap())
+        let command = Command::new(std::env::current_exe().unwrap());
+        Self::spawn(command, test, dir, number)
+    }
+
+    /// Starts a child that may not do everything: as another user, if this one is root. The child, too, must be allowed
+    /// to enter `dir`.
+    pub(crate) fn start_unprivileged(test: &str, dir: &DataDir) -> Self {
+        if !rustix::process::geteuid().is_root() {
+            return Self::start(test, dir, 0);
+        }
+        // Where this binary is, nobody else may be allowed to go.
+        let binary = dir.root.join("it");
+        std::fs::copy(std::env::current_exe().unwrap(), &binary).unwrap();
+        let mut command = Command::new(binary);
+        command.uid(NOBODY).gid(NOBODY).current_dir(&dir.root);
+        Self::spawn(command, test, dir, 0)
+    }
+
+    fn spawn(mut command: Command, test: &str, dir: &DataDir, number: u64) -> Self {
+        let mut process = command
             .args(["--exact", test, "--nocapture"])
             .env(DIRECTORY, &dir.root)
             .env(NUMBER, number.to_string())

@@ -7,6 +7,9 @@ mod support;
 
 mod conforming;
 mod crash;
+mod open;
 mod powercut;
 mod processes;
+mod scale;
+mod tails;
 mod tamper;
