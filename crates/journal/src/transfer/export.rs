@@ -146,7 +146,7 @@ impl Export<'_> {
         Ok(())
     }
 
-    /// The keys of the parts that start on this page.
+    /// The keys of the parts that start on this page, among others.
     async fn keys(&mut self, page: &[Event]) -> Result<Keys, ExportError> {
         let mut ranges: BTreeMap<BranchId, (Seq, Seq)> = BTreeMap::new();
         for event in page {
@@ -158,7 +158,7 @@ impl Export<'_> {
         for (branch, (from, to)) in ranges {
             let beyond = if open.as_ref() == Some(&branch) { EVENTS_MAX as u64 } else { 0 };
             let parts = self.journal.keys(&branch, from, Seq(to.0.saturating_add(beyond))).await?;
-            for part in parts.into_iter().filter(|part| from <= part.first && part.first <= to) {
+            for part in parts {
                 keys.insert((branch.clone(), part.first), (part.key, part.last));
             }
         }

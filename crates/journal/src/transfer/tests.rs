@@ -260,6 +260,10 @@ async fn long_streams_and_long_keyed_parts_pass_in_batches() {
     let copy = Store::new();
     assert_eq!(copy.import(&export).await.unwrap().events, 999 + 1_500 + 420);
     assert_eq!(copy.export().await, export);
+    for branch in ["a", "b", "c"].map(main_of) {
+        let keys = async |store: &Store| store.journal.keys(&branch, Seq(0), Seq(u64::MAX)).await.unwrap();
+        assert_eq!(keys(&copy).await, keys(&store).await);
+    }
     assert_eq!(copy.import(&export).await.unwrap().skipped, 999 + 1_500 + 420);
 }
 
