@@ -7,6 +7,7 @@ mod support;
 
 mod conforming;
 mod crash;
+mod format;
 mod open;
 mod powercut;
 mod processes;
