@@ -85,7 +85,10 @@ fn flushes(table: &Table) -> Target {
         row.and_then(|row| Some(row.summary(Column::Weir)?.median / row.summary(Column::Raw)?.median));
     let mut target =
         target("one sync per commit (disk flushes per commit, against raw)", value, Limit::AtMost(1.1));
-    target.remark = "checkpoints are counted in, and so is what others do to the disk meanwhile".into();
+    target.remark =
+        "checkpoints are counted in, and so is what others do to the disk; the exact count is the test \
+                     `a_commit_costs_one_sync`"
+            .into();
     target
 }
 
