@@ -10,8 +10,8 @@ use weir_types::{BranchId, Hash, PAYLOAD_INLINE_MAX, Position, Seq};
 use super::*;
 use crate::lines::{BLOB_PIECE_MAX, LineError, Positions, to_line};
 use crate::{
-    Attrs, Fork, Journal, KeyedPart, ListFilter, Listed, MemoryJournal, NewEvent, PAGE_MAX, Part, Status,
-    StreamSummary,
+    Attrs, EVENTS_MAX, Fork, Journal, KeyedPart, ListFilter, Listed, MemoryJournal, NewEvent, PAGE_MAX, Part,
+    Status, StreamSummary,
 };
 
 struct Store {
@@ -247,24 +247,26 @@ async fn an_imported_session_is_halted() {
 
 #[tokio::test]
 async fn long_streams_and_long_keyed_parts_pass_in_batches() {
+    const COUNT: u64 = 999 + EVENTS_MAX as u64 + 3 + 420;
     let store = Store::new();
     let many = |count: usize| {
         (0..count).map(|n| NewEvent::new("n".parse().unwrap(), n.to_string())).collect::<Vec<_>>()
     };
     store.append(&main_of("a"), None, many(999)).await;
-    store.append(&main_of("a"), Some("long"), many(1_500)).await;
+    store.append(&main_of("a"), Some("long"), many(EVENTS_MAX)).await;
+    store.append(&main_of("a"), None, many(3)).await;
     for (n, stream) in ["b", "c"].into_iter().cycle().take(60).enumerate() {
         store.append(&main_of(stream), (n % 3 == 0).then_some(n.to_string()).as_deref(), many(7)).await;
     }
     let export = store.export().await;
     let copy = Store::new();
-    assert_eq!(copy.import(&export).await.unwrap().events, 999 + 1_500 + 420);
+    assert_eq!(copy.import(&export).await.unwrap().events, COUNT);
     assert_eq!(copy.export().await, export);
     for branch in ["a", "b", "c"].map(main_of) {
         let keys = async |store: &Store| store.journal.keys(&branch, Seq(0), Seq(u64::MAX)).await.unwrap();
         assert_eq!(keys(&copy).await, keys(&store).await);
     }
-    assert_eq!(copy.import(&export).await.unwrap().skipped, 999 + 1_500 + 420);
+    assert_eq!(copy.import(&export).await.unwrap().skipped, COUNT);
 }
 
 /// Lines that hash and chain as they should, and that no journal would write all the same.
