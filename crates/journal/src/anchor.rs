@@ -142,7 +142,7 @@ async fn compare(journal: &dyn Journal, anchored: &Anchored) -> Result<Option<St
         Err(ReadError::Storage(error)) => return Err(error.into()),
         Err(error) => return Ok(Some(format!("the anchored event cannot be read: {error}"))),
     };
-    Ok(match found.first().filter(|event| event.seq == anchored.seq) {
+    Ok(match found.first() {
         None => Some("the anchored event is missing".to_owned()),
         Some(event) if event.chain != anchored.chain => Some("the chain is not the anchored one".to_owned()),
         Some(_) => None,
