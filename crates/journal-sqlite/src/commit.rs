@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use weir_journal::follow::Hub;
@@ -23,8 +23,12 @@ const BATCH_EVENTS_MAX: usize = 1_024;
 /// Most bytes in one batch, unless a single append has more.
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Longest wait for sessions that were just answered to come back.
+/// Longest wait for the next of those who are likely to come back: the sessions that were just answered.
 const LINGER_MAX: Duration = Duration::from_micros(200);
+
+/// A batch of this many requests waits for nobody: its share of a sync is small already, and the rest of a large crowd
+/// is better encoding its next requests while these are committed.
+const LINGER_REQUESTS_MAX: usize = 128;
 
 /// How often commits of other processes are looked for while somebody follows.
 const POLL: Duration = Duration::from_millis(100);
@@ -178,7 +182,7 @@ impl Committer {
                 {
                     batch.push(request);
                 }
-                expected = answered + batch.requests.len();
+                expected = LINGER_REQUESTS_MAX.min(answered + batch.requests.len());
                 outcomes.into_iter().for_each(Outcome::send);
                 self.publish();
                 self.checkpoint();
@@ -197,19 +201,16 @@ impl Committer {
                 None => batch.is_last = true,
             }
         }
-        let deadline = Instant::now() + LINGER_MAX;
         while !batch.is_full() {
             match self.inbox.try_recv() {
                 Ok(request) => batch.push(request),
-                Err(TryRecvError::Disconnected) => return,
-                Err(TryRecvError::Empty) if batch.requests.len() >= expected => return,
-                Err(TryRecvError::Empty) => {
-                    let Some(left) = deadline.checked_duration_since(Instant::now()) else { return };
-                    match self.inbox.recv_timeout(left) {
+                Err(TryRecvError::Empty) if batch.requests.len() < expected => {
+                    match self.inbox.recv_timeout(LINGER_MAX) {
                         Ok(request) => batch.push(request),
                         Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
                     }
                 }
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return,
             }
         }
     }
