@@ -79,7 +79,7 @@ fn soak(root: &Path, arguments: &[String]) -> Outcome {
 fn bench(root: &Path, part: &str, arguments: &[String]) -> Outcome {
     // The rivals live in a workspace of their own: the product never compiles them.
     let mut cargo = process::cargo();
-    cargo.args(["run", "--release", "--locked", "--bin", part, "--"]).args(arguments);
+    cargo.args(["run", "--release", "--bin", part, "--"]).args(arguments);
     cargo.current_dir(root.join("bench"));
     must(&mut cargo, Duration::from_secs(6 * 60 * 60))
 }
