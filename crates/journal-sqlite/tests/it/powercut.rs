@@ -4,34 +4,38 @@ mod run;
 
 use std::collections::BTreeSet;
 
-use weir_journal::{Expected, Journal, Part};
+use weir_journal::{AppendError, Expected, Journal, Part};
 use weir_powercut::{Disk, Fault, IoFault, Loss, SyncCounts};
 use weir_types::Seq;
 
 use self::run::{Run, Work, open, writes_ahead};
-use crate::promises::{Session, Shape, broken, everything, has_group};
-use crate::support::{main_of, soak};
+use crate::promises::{Session, Shape, broken, everything, has_group, repeat};
+use crate::support::{event, main_of, soak};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_power_cut_at_any_operation_breaks_no_promise() {
-    cut_everywhere(Work::Small, 1).await;
+    cut_everywhere(Work::Small, Every { short: 1, long: 1 }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_power_cut_around_the_journals_own_checkpoint_breaks_no_promise() {
-    cut_everywhere(Work::Bulk, 97).await;
+    cut_everywhere(Work::Bulk, Every { short: 97, long: 1 }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disk_that_fails_once_is_reported_and_survived() {
-    fail_everywhere(Work::Small, 6, |at, error| Fault::FailOnce { at, error }).await;
-    fail_everywhere(Work::Bulk, 499, |at, error| Fault::FailOnce { at, error }).await;
+    let fault = |at, error| Fault::FailOnce { at, error };
+    fail_everywhere(Work::Small, Every { short: 6, long: 1 }, fault).await;
+    // Twice as many runs, each checked twice as often: not every one of these thousands.
+    fail_everywhere(Work::Bulk, Every { short: 499, long: 7 }, fault).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disk_that_goes_on_failing_is_reported_and_survived() {
-    fail_everywhere(Work::Small, 6, |at, error| Fault::FailFrom { at, error }).await;
-    fail_everywhere(Work::Bulk, 499, |at, error| Fault::FailFrom { at, error }).await;
+    let fault = |at, error| Fault::FailFrom { at, error };
+    fail_everywhere(Work::Small, Every { short: 6, long: 1 }, fault).await;
+    // Twice as many runs, each checked twice as often: not every one of these thousands.
+    fail_everywhere(Work::Bulk, Every { short: 499, long: 7 }, fault).await;
 }
 
 /// How many operations a workload takes when nothing goes wrong.
@@ -39,27 +43,33 @@ async fn operations(work: Work) -> u64 {
     let mut run = Run::new(None);
     let journal = run.go(work).await.unwrap();
     assert_eq!(broken(&journal, &run.promises).await, Vec::<String>::new());
-    assert!(work == Work::Small || journal.stats().checkpoints > 0, "it was to be checkpointed");
     journal.close().await;
+    assert!(work == Work::Small || journal.stats().checkpoints > 0, "it was to be checkpointed");
     run.disk.operations()
 }
 
-/// Which operations are tried: every one in the long version, else every `step`-th.
-async fn points(work: Work, step: usize) -> impl ExactSizeIterator<Item = u64> {
+/// Which operations are tried: every so many, in the short version of the tests and in the long one.
+#[derive(Clone, Copy, Debug)]
+struct Every {
+    short: usize,
+    long: usize,
+}
+
+async fn points(work: Work, every: Every) -> impl ExactSizeIterator<Item = u64> {
     let operations = operations(work).await as usize;
     assert!(operations > 100, "{operations} operations are not much of a test");
-    (0..operations).step_by(if soak() { 1 } else { step }).map(|at| at as u64)
+    (0..operations).step_by(if soak() { every.long } else { every.short }).map(|at| at as u64)
 }
 
 /// What a power cut at operation `at` may leave of what was not synced.
 fn losses(at: u64) -> impl Iterator<Item = Loss> {
-    let seeds = if soak() { 6 } else { 1 };
+    let seeds = if soak() { 4 } else { 1 };
     let random = (0..seeds).map(move |nth| Loss::Random { seed: at * seeds + nth });
     [Loss::Everything, Loss::Nothing].into_iter().chain(random)
 }
 
-async fn cut_everywhere(work: Work, step: usize) {
-    let points = points(work, step).await;
+async fn cut_everywhere(work: Work, every: Every) {
+    let points = points(work, every).await;
     println!("{} power cuts in {work:?}", points.len());
     for at in points {
         let mut run = Run::new(Some(Fault::StopPersisting { at }));
@@ -90,10 +100,10 @@ async fn after_restart(run: &Run, loss: Loss) -> Vec<String> {
     wrong
 }
 
-async fn fail_everywhere(work: Work, step: usize, fault: impl Fn(u64, IoFault) -> Fault) {
+async fn fail_everywhere(work: Work, every: Every, fault: impl Fn(u64, IoFault) -> Fault) {
     for (error, told) in [(IoFault::IoErr, "the storage failed"), (IoFault::Full, "the disk is full")] {
         let mut errors = BTreeSet::new();
-        let points = points(work, step).await;
+        let points = points(work, every).await;
         println!("{} failures in {work:?}, {error:?}", points.len());
         for at in points {
             let mut run = Run::new(Some(fault(at, error)));
@@ -148,8 +158,9 @@ async fn a_commit_costs_one_sync() {
     let (branch, mut session) = (main_of("a"), Session::new("s".to_owned()));
     session.append(&journal, &[(&branch, 1)], Shape::SMALL).await.unwrap();
     let (syncs, stats) = (run.disk.syncs(), journal.stats());
+    let mut promises = Vec::new();
     for _ in 0..100 {
-        session.append(&journal, &[(&branch, 3)], Shape::KEYED).await.unwrap();
+        promises.extend(session.append(&journal, &[(&branch, 3)], Shape::KEYED).await.unwrap());
     }
     assert_eq!(journal.stats().commits - stats.commits, 100);
     assert_eq!(journal.stats().checkpoints, 0);
@@ -157,8 +168,9 @@ async fn a_commit_costs_one_sync() {
 
     // Nothing is written, and nothing synced, for a refusal or a repetition.
     let syncs = run.disk.syncs();
-    let part = Part { expected: Expected::Exactly(Seq(7)), ..Part::new(branch, vec![]) };
-    journal.append(vec![part]).await.unwrap_err();
+    let part = Part { expected: Expected::Exactly(Seq(7)), ..Part::new(branch, vec![event("k", "")]) };
+    assert!(matches!(journal.append(vec![part]).await, Err(AppendError::Conflict { .. })));
+    repeat(&journal, promises.last().unwrap()).await;
     assert_eq!(run.disk.syncs(), syncs);
     journal.close().await;
 }

@@ -251,7 +251,7 @@ fn halves(events: &[Event]) -> Vec<String> {
 
 /// Repeats a keyed append of one part: the answer must be the first one's.
 pub(crate) async fn repeat(journal: &SqliteJournal, promise: &Promise) {
-    let Promise::Key { branch, key, first, last } = promise else { return };
+    let Promise::Key { branch, key, first, last } = promise else { panic!("{promise:?} has no key") };
     let count = (last.0 - first.0 + 1) as usize;
     let parts = parts(key.as_str(), &[(branch, count)], Shape::KEYED);
     let answer = journal.append(parts).await.unwrap()[0];
