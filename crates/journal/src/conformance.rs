@@ -121,6 +121,7 @@ macro_rules! conformance_suite {
                 a_fork_inherits_snapshots
                 a_tail_replays_and_follows
                 a_tail_waits_for_what_is_not_there_yet
+                a_waiting_tail_is_woken
                 a_tail_of_a_fork_reads_its_lineage
                 a_tail_of_everything_is_in_order
                 a_tail_beyond_the_head_waits

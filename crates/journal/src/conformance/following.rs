@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 use weir_types::{BranchId, Event, PAYLOAD_INLINE_MAX, Position, Seq};
 
 use super::Make;
 use super::kit::*;
 use crate::listing::Fork;
-use crate::port::Tail;
+use crate::port::{Journal, Tail};
 
 /// The next `count` events of a tail.
 async fn next(tail: &mut Tail, count: usize) -> Vec<Event> {
@@ -19,6 +20,60 @@ async fn next(tail: &mut Tail, count: usize) -> Vec<Event> {
         events.push(Arc::unwrap_or_clone(event.unwrap()));
     }
     events
+}
+
+/// A tail that somebody is always waiting on. What it says arrives here.
+pub(super) fn watch(mut tail: Tail) -> UnboundedReceiver<Event> {
+    let (said, heard) = unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(event) = tail.next().await {
+            if said.send(Arc::unwrap_or_clone(event.unwrap())).is_err() {
+                return;
+            }
+        }
+    });
+    heard
+}
+
+/// The next `count` events that a watched tail says.
+pub(super) async fn heard(watched: &mut UnboundedReceiver<Event>, count: usize) -> Vec<Event> {
+    let mut events = Vec::new();
+    while events.len() < count {
+        events.push(within("the next event", watched.recv()).await.expect("a tail does not end"));
+    }
+    events
+}
+
+/// Gives watched tails the time of some reads to catch up, so that they wait and do not read. A sound engine passes
+/// without; a broken one is caught with it.
+pub(super) async fn settle(journal: &dyn Journal) {
+    for _ in 0..20 {
+        journal.head(&at("a")).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Whoever waits is woken: by an append, by the fork it was waiting for, and by an append to that.
+pub async fn a_waiting_tail_is_woken(make: Make) {
+    let fixture = make().await;
+    let (journal, a, side) = (&*fixture.journal, at("a"), at("a@side"));
+    let mut of_main = watch(journal.tail(&a, Seq(0)));
+    let mut of_side = watch(journal.tail(&side, Seq(0)));
+    let mut of_all = watch(journal.tail_all(Position(0)));
+    for n in 0..10 {
+        settle(journal).await;
+        grow(journal, &a, 1 + n % 2).await;
+        let expected = journal.read(&a, Seq(0), 100).await.unwrap().split_off(n + n / 2);
+        assert_eq!(heard(&mut of_main, 1 + n % 2).await, expected);
+        assert_eq!(heard(&mut of_all, 1 + n % 2).await, expected);
+    }
+    settle(journal).await;
+    fork(journal, &a, 3, "side").await;
+    assert_eq!(texts(&heard(&mut of_side, 3).await), ["main:1", "main:2", "main:3"]);
+    settle(journal).await;
+    grow(journal, &side, 1).await;
+    assert_eq!(texts(&heard(&mut of_side, 1).await), ["side:4"]);
+    assert_eq!(texts(&heard(&mut of_all, 1).await), ["side:4"]);
 }
 
 /// What there is, from any place, then what comes, whole payloads included.

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use futures_util::StreamExt;
 use weir_types::{Position, Seq};
 
 use super::Make;
+use super::following::{heard, settle, watch};
 use super::kit::*;
 use crate::append::{Appended, Ownership, Part};
 use crate::listing::{Attrs, ListFilter, Status};
@@ -84,24 +84,28 @@ pub async fn two_handles_see_each_other(make: Make) {
     let fixture = make().await;
     let (one, two) = (&*fixture.journal, (fixture.reopen)().await);
     let a = at("a");
-    let mut followed = two.tail(&a, Seq(0));
-    let mut followed_all = two.tail_all(Position(0));
-    for n in 0..10 {
+    let mut watched = [one, &*two].map(|handle| watch(handle.tail(&a, Seq(0))));
+    let mut watched_all = [one, &*two].map(|handle| watch(handle.tail_all(Position(0))));
+    for n in 0..6 {
+        settle(one).await;
         grow(if n % 2 == 0 { one } else { &*two }, &a, 2).await;
         assert_eq!(one.head(&a).await.unwrap(), two.head(&a).await.unwrap());
+        let expected = lineage(one, &a).await.split_off(2 * n);
+        for tail in watched.iter_mut().chain(&mut watched_all) {
+            assert_eq!(heard(tail, 2).await, expected, "round {n}");
+        }
     }
-    fork(one, &a, 20, "side").await;
+    let mut side = [one, &*two].map(|handle| watch(handle.tail(&at("a@side"), Seq(0))));
+    settle(one).await;
+    fork(one, &a, 12, "side").await;
     grow(&*two, &at("a@side"), 1).await;
     let expected = everything(one).await;
-    assert_eq!(expected.len(), 21);
-    assert_eq!(everything(&*two).await, expected);
-    for (n, event) in expected.iter().enumerate() {
-        let all = within("the next event", followed_all.next()).await.unwrap().unwrap();
-        assert_eq!(*all, *event);
-        if n < 20 {
-            let own = within("the next event", followed.next()).await.unwrap().unwrap();
-            assert_eq!(*own, *event);
-        }
+    assert_eq!((expected.len(), everything(&*two).await == expected), (13, true));
+    for tail in &mut side {
+        assert_eq!(heard(tail, 13).await, expected);
+    }
+    for tail in &mut watched_all {
+        assert_eq!(heard(tail, 1).await, expected[12..]);
     }
     assert_sound(&*two).await;
 }
