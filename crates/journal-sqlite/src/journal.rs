@@ -275,10 +275,7 @@ impl Journal for SqliteJournal {
 
     fn head<'a>(&'a self, branch: &'a BranchId) -> Answer<'a, Option<Head>, ReadError> {
         let id = branch.clone();
-        Box::pin(self.source.pool.read(move |reader| match reader.rows.branch(&id)? {
-            Some(branch) => Ok(Some(reader.rows.head(&branch)?.to_head())),
-            None => Ok(None),
-        }))
+        Box::pin(self.source.pool.look(move |reader| reader.head(&id)))
     }
 
     fn read<'a>(

@@ -2,14 +2,26 @@
 
 use rusqlite::{ToSql, params};
 use weir_journal::{
-    Attrs, Branch, FoldVersion, ForkPoint, KeyedPart, ListAfter, ListFilter, Listed, Snapshot, StreamSummary,
+    Attrs, Branch, FoldVersion, ForkPoint, Head, KeyedPart, ListAfter, ListFilter, Listed, Snapshot,
+    StreamSummary,
 };
-use weir_types::{BranchId, Hash, OwnerId, Seq, StreamName, Timestamp};
+use weir_types::{BranchId, Hash, OwnerId, Position, Seq, StreamName, Timestamp};
 
 use crate::read::Reader;
 use crate::rows::{BranchRow, HeadRow, Result, clamp, convert, parse, timestamp, unsigned};
 
 impl Reader {
+    /// The head of a branch, in one statement: it is asked for more often than anything else.
+    pub(crate) fn head(&mut self, id: &BranchId) -> Result<Option<Head>> {
+        let sql = "SELECT seq, heads.chain, ts, position FROM streams \
+                   JOIN branches ON branches.stream = streams.no LEFT JOIN heads ON heads.branch = branches.no \
+                   WHERE streams.name = ?1 AND branches.name = ?2";
+        Ok(self.rows.one(sql, [id.stream.as_str(), id.branch.as_str()], |row| {
+            let (seq, position) = (Seq(unsigned(row, 0)?), Position(unsigned(row, 3)?));
+            Ok(Head { seq, chain: convert(row, 1, Hash::from_slice)?, ts: timestamp(row, 2)?, position })
+        })?)
+    }
+
     pub(crate) fn streams(&mut self, after: Option<&StreamName>, limit: usize) -> Result<Vec<StreamSummary>> {
         let sql = "SELECT no, name, owner FROM streams WHERE name > ?1 ORDER BY name LIMIT ?2";
         let key = (after.map_or("", StreamName::as_str), clamp(limit as u64));

@@ -34,11 +34,20 @@ impl Pool {
         T: Send + 'static,
         F: FnOnce(&mut Reader) -> Result<T, Error> + Send + 'static,
     {
+        self.look(|reader| reader.transaction(read)).await
+    }
+
+    /// Runs `look` on a blocking thread; for a single statement, which is a transaction by itself.
+    pub(crate) async fn look<T, F>(self: &Arc<Self>, look: F) -> Result<T, ReadError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Reader) -> Result<T, Error> + Send + 'static,
+    {
         let Ok(_room) = self.room.acquire().await else { return Err(self.location.closed().into()) };
         let pool = self.clone();
         let done = tokio::task::spawn_blocking(move || {
             let mut reader = pool.take()?;
-            let result = reader.transaction(read);
+            let result = look(&mut reader);
             pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
             result
         });
