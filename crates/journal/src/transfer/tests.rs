@@ -255,7 +255,7 @@ async fn long_streams_and_long_keyed_parts_pass_in_batches() {
     store.append(&main_of("a"), None, many(999)).await;
     store.append(&main_of("a"), Some("long"), many(EVENTS_MAX)).await;
     store.append(&main_of("a"), None, many(3)).await;
-    for (n, stream) in ["b", "c"].into_iter().cycle().take(60).enumerate() {
+    for (n, stream) in ["b", "b", "c"].into_iter().cycle().take(60).enumerate() {
         store.append(&main_of(stream), (n % 3 == 0).then_some(n.to_string()).as_deref(), many(7)).await;
     }
     let export = store.export().await;
