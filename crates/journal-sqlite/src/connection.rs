@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use weir_journal::{StorageError, StorageFailure};
 
@@ -64,6 +65,8 @@ fn configure(connection: &Connection, role: Role) -> rusqlite::Result<()> {
     let cache = if role == Role::Commit { -8_000 } else { -2_000 };
     connection.pragma_update(None, "cache_size", cache)?;
     connection.pragma_update(None, "mmap_size", 0)?;
+    // Plans do not depend on what is bound. Otherwise SQLite would prepare some statements again at every use.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
