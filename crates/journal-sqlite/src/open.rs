@@ -218,14 +218,8 @@ fn refuse(location: &Location, error: rusqlite::Error) -> OpenError {
     }
 }
 
-/// Bytes of a page. An event of 1 KB takes some 700 bytes: eleven fill a page of this size, while five of them would
-/// leave a tenth of a smaller one unused.
-const PAGE_BYTES: i64 = 8_192;
-
-/// Makes the tables. The size of a page is chosen before anything is written, and WAL cannot be switched on inside a
-/// transaction.
+/// Makes the tables. WAL first: it cannot be switched on inside a transaction.
 fn prepare(connection: &mut Connection) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "page_size", PAGE_BYTES)?;
     use_wal(connection)?;
     schema::migrate(connection, schema::STEPS)
 }
