@@ -34,11 +34,11 @@ const LINGER_REQUESTS_MAX: usize = 128;
 const POLL: Duration = Duration::from_millis(100);
 
 /// Log pages after which, each time, the checkpoint thread is woken.
-const CHECKPOINT_PAGES: i32 = 250;
+const CHECKPOINT_PAGES: i32 = 500;
 
 /// Log pages after which this thread finishes the checkpoint itself, so that the log starts over under steady load.
 /// It bounds the log, and with it the time that opening takes after a crash.
-const RESTART_PAGES: i32 = 500;
+const RESTART_PAGES: i32 = 1_000;
 
 /// What callers ask of the thread.
 pub(crate) enum Request {
