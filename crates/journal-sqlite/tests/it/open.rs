@@ -148,7 +148,9 @@ async fn an_empty_file_becomes_a_journal() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_truncated_journal_is_noticed() {
     let dir = specimen().await;
-    let original = read_whole(&dir.open().await, &main_of("a")).await;
+    let journal = dir.open().await;
+    let original = read_whole(&journal, &main_of("a")).await;
+    journal.close().await;
     let whole = fs::read(dir.file()).unwrap();
     let step = if soak() { 512 } else { 4_096 };
     for length in (2..whole.len()).step_by(step).chain([16, 100, 512, 4_095, whole.len() - 1]) {
