@@ -162,7 +162,7 @@ pub(crate) fn open(path: &Path, vfs: Option<&str>) -> Result<Opened, OpenError> 
 fn enter_directory(path: &Path) -> Result<(File, bool), OpenError> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let refuse = |path: &Path, source| OpenError::Directory { path: path.to_owned(), source };
-    std::fs::create_dir_all(directory).map_err(|source| refuse(directory, source))?;
+    make_directory(directory).map_err(|source| refuse(directory, source))?;
     let network = filesystem::network(directory).map_err(|source| refuse(directory, source))?;
     if let Some(filesystem::Network(kind)) = network {
         return Err(OpenError::Network { path: directory.to_owned(), kind });
@@ -177,6 +177,20 @@ fn enter_directory(path: &Path) -> Result<(File, bool), OpenError> {
             Ok((lock, false))
         }
         Err(TryLockError::Error(source)) => Err(refuse(&lock_path, source)),
+    }
+}
+
+/// Makes a directory and those above it, each durably: SQLite syncs the directory of its files, but nobody else would
+/// sync the one that this directory is in.
+fn make_directory(directory: &Path) -> std::io::Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    make_directory(parent)?;
+    match std::fs::create_dir(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        _ => File::open(parent)?.sync_all(),
     }
 }
 
