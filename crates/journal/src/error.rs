@@ -7,7 +7,8 @@ use weir_types::{BranchId, BranchName, Explain, Fault, OwnerId, Seq, StreamName}
 
 use crate::append::Key;
 
-/// The storage under an engine failed. Nothing was changed.
+/// The storage under an engine failed. Nothing was changed, unless a sync failed and the process ends before the next
+/// append: then what was refused may turn up after a restart.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use the journal at `{}`: {what}", .path.display())]
 pub struct StorageError {
