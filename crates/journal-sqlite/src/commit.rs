@@ -4,6 +4,7 @@
 //! answers everybody, and only then tells the followers. While a batch is being committed the next one gathers, so
 //! under load the batches grow by themselves; a short linger keeps sessions that answer at once in the same batch.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError};
@@ -12,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use weir_journal::follow::Hub;
 use weir_journal::{AppendError, Appended, Branch, Fork, ForkError, ReadError, Snapshot, StorageError};
-use weir_types::{BranchId, Event, EventId, Position};
+use weir_types::{EventId, Position};
 
 use crate::connection::Location;
 use crate::write::{Append, Writer, Written};
@@ -312,12 +313,15 @@ impl Committer {
             if let Some(known) = written.others_after {
                 self.nudge(known);
             }
+            // Somebody who follows everything since this batch began must not take a part of it for the whole: then
+            // nothing is handed on, and everybody is sent to the store.
+            let mut told = HashSet::new();
             if written.is_complete || !self.hub.wants_all() {
                 self.hub.publish(written.before, &written.events);
+                told.extend(written.events.iter().map(|event| event.branch_id()));
             }
-            for branch in &written.branches {
-                let has_events = written.events.iter().any(|event| is_on(event, branch));
-                if !has_events && self.hub.wants(branch) {
+            for branch in written.branches.iter().filter(|branch| !told.contains(*branch)) {
+                if self.hub.wants(branch) {
                     self.hub.nudge(branch);
                 }
             }
@@ -347,10 +351,6 @@ impl Committer {
             let _ = self.checkpoint.try_send(());
         }
     }
-}
-
-fn is_on(event: &Event, branch: &BranchId) -> bool {
-    event.stream == branch.stream && event.branch == branch.branch
 }
 
 fn is_constraint(error: &rusqlite::Error) -> bool {
