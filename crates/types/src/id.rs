@@ -80,3 +80,15 @@ ulid_id! {
     /// Names one process that owns sessions; its lock file is `owners/<id>` in the data directory.
     OwnerId
 }
+ulid_id! {
+    /// Names a session: its stream is `session:<id>`.
+    SessionId
+}
+ulid_id! {
+    /// Names one run of a session, from its trigger to its end.
+    RunId
+}
+ulid_id! {
+    /// Names one tool call; an approval of it has the same id.
+    CallId
+}

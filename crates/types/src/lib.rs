@@ -14,22 +14,36 @@
 //! # Ok::<(), weir_types::NameError>(())
 //! ```
 
+mod block;
+mod catalog;
 mod chain;
 mod event;
 mod explain;
+mod failure;
 mod hash;
 mod id;
+mod json;
 mod meta;
 mod name;
+mod request;
 mod reserved;
 mod time;
+mod tool;
+mod usage;
 
+pub use block::{Block, Sent, Source, View, text_of};
+pub use catalog::{Catalog, CatalogError, ModelCard, Wire};
 pub use chain::{ChainInput, PAYLOAD_INLINE_MAX};
 pub use event::{Event, Position, Seq};
 pub use explain::{Explain, Fault};
+pub use failure::{FailureClass, FailureClassError};
 pub use hash::{Hash, HashError, Hasher};
-pub use id::{EventId, IdError, OwnerId};
+pub use id::{CallId, EventId, IdError, OwnerId, RunId, SessionId};
+pub use json::Json;
 pub use meta::{Meta, MetaError};
 pub use name::{BranchId, BranchName, Kind, NameError, StreamName};
+pub use request::{Answer, Message, Purpose, Request, Role, Stop, ToolDefinition};
 pub use reserved::{RESERVED_KINDS, RESERVED_STREAMS, is_reserved_kind, is_reserved_stream};
 pub use time::{TimeError, Timestamp};
+pub use tool::{Effect, OnInterrupt, Risk};
+pub use usage::{MoneyError, NanoUsd, Price, Usage};
