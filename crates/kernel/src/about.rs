@@ -1,0 +1,42 @@
+//! What surrounds an event of a session: who, in which run, because of what, how long it took.
+
+use serde::{Deserialize, Serialize};
+use weir_types::{EventId, Meta, MetaError, RunId};
+
+/// The meta of an event, where it applies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// The principal behind it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
+    /// The run it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// The iteration of that run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iteration: Option<u32>,
+    /// The event that led to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub causation: Option<EventId>,
+    /// The trace it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+    /// How long the effect behind it took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
+impl About {
+    /// As it is stored.
+    ///
+    /// # Errors
+    /// When it is too long, which only an absurd actor or trace can make it.
+    pub fn encode(&self) -> Result<Meta, MetaError> {
+        Meta::new(&serde_json::to_string(self).map_err(MetaError::NotAnObject)?)
+    }
+
+    /// What stored meta says. Meta is a label: what cannot be read is as good as absent.
+    pub fn decode(meta: &Meta) -> Self {
+        serde_json::from_str(meta.as_str()).unwrap_or_default()
+    }
+}

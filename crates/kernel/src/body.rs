@@ -1,0 +1,675 @@
+//! What each kind of event says: the payloads of page 6 of the design, one struct per kind.
+//!
+//! Fields that a later version adds are ignored by this one; what this one writes, it reads back unchanged.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use weir_types::{
+    Block, BranchName, CallId, Effect, EventId, FailureClass, Hash, Json, Kind, NanoUsd, OnInterrupt,
+    OwnerId, Purpose, Risk, RunId, Seq, SessionId, Stop, Timestamp, Usage,
+};
+
+macro_rules! bodies {
+    ($($(#[$doc:meta])* $kind:literal $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+            pub struct $name { $($(#[$field_doc])* pub $field: $type,)* }
+
+            impl From<$name> for Body {
+                fn from(body: $name) -> Self {
+                    Self::$name(body)
+                }
+            }
+        )*
+
+        /// What an event says.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Body { $($(#[$doc])* $name($name),)* }
+
+        impl Body {
+            /// Every kind there is.
+            pub const KINDS: &'static [&'static str] = &[$($kind),*];
+
+            /// Its kind.
+            pub const fn kind_str(&self) -> &'static str {
+                match self { $(Self::$name(_) => $kind,)* }
+            }
+
+            /// The payload, as it is stored.
+            ///
+            /// # Errors
+            /// Never for a body that holds valid values; serde cannot promise it.
+            pub fn encode(&self) -> Result<Vec<u8>, serde_json::Error> {
+                match self { $(Self::$name(body) => serde_json::to_vec(body),)* }
+            }
+
+            /// What a stored payload says; `None` for a kind that is not ours.
+            ///
+            /// # Errors
+            /// When the payload of a known kind cannot be read.
+            pub fn decode(kind: &Kind, payload: &[u8]) -> Result<Option<Self>, serde_json::Error> {
+                match kind.as_str() {
+                    $($kind => serde_json::from_slice(payload).map(|body| Some(Self::$name(body))),)*
+                    _ => Ok(None),
+                }
+            }
+        }
+    };
+}
+
+bodies! {
+    /// A session begins.
+    "session.created" SessionCreated {
+        /// The agent, by name.
+        agent: String,
+        /// The build it runs.
+        manifest: Hash,
+        /// On whose behalf.
+        principal: String,
+        /// What to call it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        /// For people and filters.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        labels: BTreeMap<String, String>,
+        /// The call that started it, if another session did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<Parent>,
+        /// Where its turns run.
+        lane: String,
+    }
+    /// Its title or labels change.
+    "session.updated" SessionUpdated {
+        /// The new title.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        /// Labels to set; an empty value removes one.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        labels: BTreeMap<String, String>,
+    }
+    /// A process takes it up. What was under way when this is appended was interrupted.
+    "session.resumed" SessionResumed {
+        /// Why.
+        reason: ResumeReason,
+        /// The process.
+        owner: OwnerId,
+    }
+    /// Someone stops it; it can be resumed.
+    "session.halted" SessionHalted {
+        /// Why.
+        reason: String,
+    }
+    /// Someone ends it for good.
+    "session.closed" SessionClosed {
+        /// Why.
+        reason: String,
+    }
+    /// A branch begins. What was open at the fork point is closed here.
+    "branch.forked" BranchForked {
+        /// The parent.
+        from: BranchName,
+        /// The last shared event.
+        at: Seq,
+        /// This branch.
+        name: BranchName,
+    }
+    /// Another branch's files come in.
+    "branch.merged" BranchMerged {
+        /// The other branch.
+        from: BranchName,
+        /// Its event.
+        at: Seq,
+        /// The resulting tree.
+        tree: Hash,
+        /// Paths that need a decision.
+        conflicts: Vec<String>,
+    }
+    /// Someone says something.
+    "user.message" UserMessage {
+        /// What.
+        content: Vec<Block>,
+        /// What the runtime tells the model along with it, such as the time.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        runtime: BTreeMap<String, String>,
+    }
+    /// Something outside happened.
+    "external.signal" ExternalSignal {
+        /// What.
+        name: String,
+        /// The details.
+        data: Json,
+    }
+    /// A run begins.
+    "run.started" RunStarted {
+        /// Its id.
+        run: RunId,
+        /// What set it off.
+        trigger: Trigger,
+        /// Where it runs.
+        lane: String,
+    }
+    /// The next model call, and the tools it asks for, begin.
+    "iteration.started" IterationStarted {
+        /// From 1.
+        n: u32,
+    }
+    /// A request is about to be sent.
+    "model.requested" ModelRequested {
+        /// The model, by its full name.
+        model: String,
+        /// From 1, within the iteration and purpose.
+        attempt: u32,
+        /// The blob with the system prompt.
+        prompt: Hash,
+        /// The blob with the tool definitions.
+        tools: Hash,
+        /// The entries it shows, as ranges of their seqs.
+        window: Vec<[Seq; 2]>,
+        /// What else it was made of.
+        params: Params,
+        /// SHA-256 of its bytes.
+        request_hash: Hash,
+        /// The most it may use and cost.
+        reserve: Reserve,
+    }
+    /// An attempt failed.
+    "model.failed" ModelFailed {
+        /// How.
+        class: FailureClass,
+        /// Which.
+        attempt: u32,
+        /// How long until the next one, if there is one.
+        delay_ms: u64,
+        /// In the provider's words.
+        message: String,
+        /// What it used nevertheless.
+        #[serde(default)]
+        usage: Usage,
+        /// What that cost.
+        #[serde(default)]
+        cost: NanoUsd,
+    }
+    /// A piece of an answer that is being streamed.
+    "text.delta" TextDelta {
+        /// `text`, `thinking` or `tool_input`.
+        channel: String,
+        /// The block it belongs to.
+        block: u32,
+        /// The attempt it belongs to.
+        attempt: u32,
+        /// Where it starts in the attempt's output, in bytes over all blocks.
+        offset: u64,
+        /// The piece.
+        delta: String,
+    }
+    /// The model answered.
+    "assistant.message" AssistantMessage {
+        /// What.
+        content: Vec<Block>,
+        /// Why it ended.
+        stop: Stop,
+        /// What it used.
+        usage: Usage,
+        /// What that cost.
+        cost: NanoUsd,
+        /// The model, by its full name.
+        model: String,
+        /// The provider's id of the answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider_id: Option<String>,
+    }
+    /// The application's state changes.
+    "state.patched" StatePatched {
+        /// A JSON Patch.
+        patch: Json,
+    }
+    /// The oldest part of the conversation is replaced by a summary, in requests.
+    "context.compacted" ContextCompacted {
+        /// The last entry it covers.
+        through: Seq,
+        /// What was said.
+        summary: String,
+        /// Estimated size of what it replaces.
+        tokens_before: u64,
+        /// Estimated size of the summary.
+        tokens_after: u64,
+        /// Files read and changed until then.
+        files: Files,
+        /// Tool calls that failed until then.
+        failures: Vec<String>,
+        /// Who summarised.
+        model: String,
+        /// What that used.
+        #[serde(default)]
+        usage: Usage,
+        /// What that cost.
+        #[serde(default)]
+        cost: NanoUsd,
+    }
+    /// A run ends with an answer.
+    "run.finished" RunFinished {
+        /// Why.
+        stop: Stop,
+        /// The answer's text.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<String>,
+        /// What the run used.
+        usage: Usage,
+        /// What it cost.
+        cost: NanoUsd,
+    }
+    /// A run ends without one.
+    "run.errored" RunErrored {
+        /// How.
+        class: FailureClass,
+        /// In words.
+        message: String,
+    }
+    /// Someone wants it to stop.
+    "run.cancel_requested" RunCancelRequested {}
+    /// It stopped.
+    "run.cancelled" RunCancelled {}
+    /// It pauses until someone resumes it.
+    "run.parked" RunParked {
+        /// Why.
+        why: Parked,
+    }
+    /// The model asked for a tool.
+    "tool.requested" ToolRequested {
+        /// Our id of the call.
+        call: CallId,
+        /// The provider's.
+        provider_id: String,
+        /// The tool.
+        tool: String,
+        /// Where it comes from.
+        source: String,
+        /// The arguments.
+        input: Json,
+        /// What repeating it does.
+        effect: Effect,
+        /// How bad it can be.
+        risk: Risk,
+        /// What a crash in the middle of it means.
+        #[serde(default)]
+        on_interrupt: OnInterrupt,
+    }
+    /// Whether it may run.
+    "tool.decided" ToolDecided {
+        /// The call.
+        call: CallId,
+        /// Whether.
+        outcome: Verdict,
+        /// Which rule.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
+        /// Why.
+        because: String,
+        /// Whether it only pretends.
+        stub: bool,
+    }
+    /// It is about to run.
+    "tool.started" ToolStarted {
+        /// The call.
+        call: CallId,
+        /// From 1.
+        attempt: u32,
+        /// The idempotency key, the same for each attempt.
+        key: String,
+        /// SHA-256 of the arguments it runs with.
+        input_hash: Hash,
+        /// The session that does it, if an agent does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        child: Option<SessionId>,
+    }
+    /// It answered.
+    "tool.completed" ToolCompleted {
+        /// The call.
+        call: CallId,
+        /// The answer.
+        content: Vec<Block>,
+        /// Files it changed.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        changed_files: Vec<String>,
+        /// Whether it only pretended.
+        stub: bool,
+    }
+    /// It did not.
+    "tool.failed" ToolFailed {
+        /// The call.
+        call: CallId,
+        /// A word for how.
+        class: String,
+        /// What the model is told.
+        message: String,
+        /// What is known about its effect.
+        outcome: Outcome,
+    }
+    /// Someone has to say yes.
+    "approval.requested" ApprovalRequested {
+        /// The call.
+        call: CallId,
+        /// SHA-256 of the arguments.
+        input_hash: Hash,
+        /// Which rule asks.
+        rule: String,
+        /// When it is too late.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expires: Option<Timestamp>,
+    }
+    /// Someone said yes.
+    "approval.granted" ApprovalGranted {
+        /// The call.
+        call: CallId,
+        /// Who.
+        by: String,
+        /// To which arguments.
+        input_hash: Hash,
+        /// The arguments to run instead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<Json>,
+        /// For how long.
+        scope: Scope,
+    }
+    /// Someone said no.
+    "approval.denied" ApprovalDenied {
+        /// The call.
+        call: CallId,
+        /// Who.
+        by: String,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    }
+    /// Nobody said anything in time.
+    "approval.expired" ApprovalExpired {
+        /// The call.
+        call: CallId,
+    }
+    /// Something was put into memory.
+    "memory.stored" MemoryStored {
+        /// The document.
+        doc: String,
+        /// Its title.
+        title: String,
+        /// Its tags.
+        tags: Vec<String>,
+        /// Its content.
+        hash: Hash,
+    }
+    /// Something was looked up there.
+    "memory.retrieved" MemoryRetrieved {
+        /// What was asked.
+        query: String,
+        /// What was found.
+        docs: Vec<String>,
+    }
+    /// A file of the workspace has new content.
+    "file.written" FileWritten {
+        /// Where.
+        path: String,
+        /// What.
+        hash: Hash,
+        /// Its permissions.
+        mode: u32,
+        /// How many bytes.
+        size: u64,
+    }
+    /// A file of the workspace is gone.
+    "file.deleted" FileDeleted {
+        /// Where it was.
+        path: String,
+    }
+    /// The workspace gets a name.
+    "snapshot.taken" SnapshotTaken {
+        /// The name.
+        name: String,
+        /// The tree.
+        tree: Hash,
+    }
+    /// Money is set aside.
+    "budget.reserved" BudgetReserved {
+        /// From which purse.
+        scope: String,
+        /// For which call.
+        call: EventId,
+        /// How much.
+        nano: NanoUsd,
+    }
+    /// It was spent.
+    "budget.settled" BudgetSettled {
+        /// From which purse.
+        scope: String,
+        /// For which call.
+        call: EventId,
+        /// How much.
+        nano: NanoUsd,
+    }
+    /// It was not.
+    "budget.released" BudgetReleased {
+        /// To which purse.
+        scope: String,
+        /// Of which call.
+        call: EventId,
+        /// How much.
+        nano: NanoUsd,
+    }
+    /// A purse is empty.
+    "budget.exceeded" BudgetExceeded {
+        /// Which.
+        scope: String,
+        /// What it held.
+        limit: u64,
+        /// What was spent.
+        spent: u64,
+    }
+    /// Where turns run.
+    "lane.chosen" LaneChosen {
+        /// The lane.
+        lane: String,
+        /// Why.
+        why: String,
+    }
+    /// Where they no longer run.
+    "lane.rolled_back" LaneRolledBack {
+        /// The lane.
+        lane: String,
+        /// Why.
+        why: String,
+    }
+    /// A schedule came due.
+    "loop.fired" LoopFired {
+        /// Which.
+        r#loop: String,
+        /// When it was due.
+        scheduled_for: Timestamp,
+        /// The session it started.
+        session: SessionId,
+    }
+    /// A firing was left out.
+    "loop.skipped" LoopSkipped {
+        /// Of which loop.
+        r#loop: String,
+        /// When it was due.
+        scheduled_for: Timestamp,
+        /// Why.
+        why: String,
+    }
+    /// A firing's run ended.
+    "loop.finished" LoopFinished {
+        /// The run.
+        run: RunId,
+        /// How.
+        status: String,
+    }
+}
+
+/// Kinds that anyone with the right to speak to a session may append, not only its owner.
+pub const INPUT_KINDS: [&str; 7] = [
+    "user.message",
+    "external.signal",
+    "approval.granted",
+    "approval.denied",
+    "run.cancel_requested",
+    "session.halted",
+    "session.closed",
+];
+
+/// The call that started a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    /// The session that made the call.
+    pub session: SessionId,
+    /// The call.
+    pub call: CallId,
+}
+
+/// Why a process takes a session up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResumeReason {
+    /// There is something new to do.
+    Input,
+    /// The process that had it is gone.
+    Recovery,
+    /// Someone asked for it, knowing why it had stopped.
+    Asked,
+}
+
+/// What set a run off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trigger {
+    /// Someone said something, or something happened.
+    Input,
+    /// Someone resumed the session after a run that had not answered.
+    Resume,
+}
+
+/// What a request was made of, beside prompt, tools and window.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Params {
+    /// What the answer is for.
+    pub purpose: Purpose,
+    /// The provider's name of the model.
+    pub api_name: String,
+    /// The language of the request.
+    pub wire: String,
+    /// Most tokens of the answer.
+    pub output_tokens_max: u64,
+    /// Most tokens of one result, or of one message of the user, before it is cut.
+    pub share_tokens: u64,
+    /// Its size at four characters a token, to compare with what the provider counts.
+    pub estimated_tokens: u64,
+}
+
+/// The most a call may use and cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reserve {
+    /// Tokens in and out.
+    pub tokens: u64,
+    /// Money, where the price is known.
+    pub nano: NanoUsd,
+}
+
+/// Files an agent touched.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Files {
+    /// Read.
+    pub read: Vec<String>,
+    /// Written or deleted.
+    pub changed: Vec<String>,
+}
+
+/// Why a run pauses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "reason")]
+pub enum Parked {
+    /// A limit of the run is reached.
+    Limit {
+        /// Which: `iterations`, `model_calls`, `tokens`, `usd` or `wall_clock`.
+        limit: Limit,
+        /// Its value, in its own unit.
+        max: u64,
+    },
+    /// The session was halted.
+    Halted,
+    /// The process went down several times in the same iteration.
+    Crashes {
+        /// How often.
+        count: u32,
+    },
+    /// What happened could not be written down.
+    Storage {
+        /// In words.
+        message: String,
+    },
+}
+
+/// A limit of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// Iterations.
+    Iterations,
+    /// Model calls.
+    ModelCalls,
+    /// Tokens in and out.
+    Tokens,
+    /// Billionths of a dollar.
+    Usd,
+    /// Milliseconds of work.
+    WallClock,
+}
+
+impl Limit {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Iterations => "iterations",
+            Self::ModelCalls => "model_calls",
+            Self::Tokens => "tokens",
+            Self::Usd => "usd",
+            Self::WallClock => "wall_clock",
+        }
+    }
+}
+
+/// Whether a call may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Yes.
+    Allow,
+    /// No.
+    Deny,
+    /// If someone says so.
+    Ask,
+}
+
+/// What is known about the effect of a call that did not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It failed.
+    Failed,
+    /// It may or may not have happened.
+    Unknown,
+    /// It was stopped before it had one.
+    Interrupted,
+    /// It was not allowed.
+    Denied,
+}
+
+/// How long an approval holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// For this call.
+    Once,
+    /// For calls like it in this session.
+    Session,
+}
