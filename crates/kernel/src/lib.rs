@@ -1,5 +1,48 @@
-//! The pure half of the loop.
+//! The pure half of the loop: `fold(events)` is the state of a session, `decide(state)` is what it does next.
+//!
+//! Nothing here performs I/O, reads a clock, draws randomness or waits. Time and ids arrive inside events. Crash,
+//! restart, fork, replay and audit are all *fold again and decide again*.
+//!
+//! ```
+//! use weir_kernel::{Agent, At, Body, Limits, Next, Session, UserMessage, decide};
+//! use weir_types::{Block, Catalog, EventId, Seq, Timestamp};
+//!
+//! let (model, card) = Catalog::default().find("offline/echo")?;
+//! let agent = Agent {
+//!     name: "parrot".into(), model, card, system: String::new(), tools: vec![], limits: Limits::default(),
+//! };
+//! let mut session = Session::default();
+//! assert_eq!(decide(&session, &agent, Timestamp::default()), Next::Rest);
+//!
+//! let said = UserMessage { content: vec![Block::text("hello")], runtime: Default::default() };
+//! let at = At { seq: Seq(1), ts: Timestamp::default(), id: EventId::from_u128(1) };
+//! session.apply_body(at, &Body::from(said));
+//! assert_eq!(decide(&session, &agent, Timestamp::default()), Next::StartRun);
+//! # Ok::<(), weir_types::CatalogError>(())
+//! ```
+
 mod about;
+mod agent;
 mod body;
+mod decide;
+mod fold;
+mod session;
+
+pub mod compact;
+pub mod render;
+pub mod system;
+pub mod tokens;
+pub mod window;
+
 pub use about::About;
+pub use agent::{Agent, Limits, Tool};
 pub use body::*;
+pub use decide::{Closing, Next, ToolUse, decide};
+pub use fold::{At, FoldError};
+pub use session::{
+    Activity, AssistantEntry, Call, CallResult, CallState, Compaction, Ended, Ending, Entry, InFlight,
+    Lifecycle, Phase, Run, Session, Spent, Summary, Transcript, UserEntry,
+};
+
+/// Raised whenever the fold or the shape of [`Session`] changes, so that no snapshot of another version is used.
+pub const FOLD_VERSION: u32 = 1;

@@ -28,6 +28,13 @@ impl Timestamp {
     pub const fn as_micros(self) -> i64 {
         self.0
     }
+
+    /// That many milliseconds later, or the last time there is.
+    #[must_use]
+    pub fn after_millis(self, millis: u64) -> Self {
+        let micros = i64::try_from(millis.saturating_mul(1_000)).unwrap_or(i64::MAX);
+        Self::from_micros(self.0.saturating_add(micros)).unwrap_or(self)
+    }
 }
 
 impl fmt::Display for Timestamp {

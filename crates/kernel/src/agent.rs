@@ -1,0 +1,93 @@
+//! What the kernel needs to know about an agent: its words, its tools, its limits, its model.
+
+use weir_types::{Effect, ModelCard, NanoUsd, OnInterrupt, Risk, ToolDefinition};
+
+/// An agent, ready to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agent {
+    /// Its name.
+    pub name: String,
+    /// Its model, by its full name.
+    pub model: String,
+    /// What is known about that.
+    pub card: ModelCard,
+    /// The system prompt.
+    pub system: String,
+    /// The tools on offer.
+    pub tools: Vec<Tool>,
+    /// What a run may use.
+    pub limits: Limits,
+}
+
+/// A tool as an agent has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tool {
+    /// What the model sees.
+    pub definition: ToolDefinition,
+    /// Where it comes from: `builtin`, `weir://researcher` and the like.
+    pub source: String,
+    /// What repeating a call does.
+    pub effect: Effect,
+    /// How bad a wrong call can be.
+    pub risk: Risk,
+    /// What a crash in the middle of a call means.
+    pub on_interrupt: OnInterrupt,
+    /// The agent behind it, if there is one.
+    pub agent: Option<String>,
+}
+
+/// What a run may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Iterations.
+    pub iterations: u64,
+    /// Model calls, attempts and summaries included.
+    pub model_calls: Option<u64>,
+    /// Tokens, in and out.
+    pub tokens: Option<u64>,
+    /// Money.
+    pub usd: Option<NanoUsd>,
+    /// Milliseconds of work.
+    pub wall_clock_ms: Option<u64>,
+    /// Tokens of one answer.
+    pub output_tokens: Option<u64>,
+    /// Tokens of one request, if fewer than the model takes.
+    pub context_tokens: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            iterations: 10,
+            model_calls: None,
+            tokens: None,
+            usd: None,
+            wall_clock_ms: None,
+            output_tokens: None,
+            context_tokens: None,
+        }
+    }
+}
+
+impl Agent {
+    /// What the model sees of the tools.
+    pub fn definitions(&self) -> Vec<ToolDefinition> {
+        self.tools.iter().map(|tool| tool.definition.clone()).collect()
+    }
+
+    /// Most tokens of one answer. A model whose card promises nothing gets a modest share of its window.
+    pub fn output_tokens_max(&self) -> u64 {
+        let card = if self.card.output_max == 0 { self.context_tokens() / 4 } else { self.card.output_max };
+        // The catalog's limit of a large model is most of a window; few answers need it, and every token of it is
+        // taken from the conversation.
+        let usual = card.min(self.context_tokens() / 4).min(16_384);
+        self.limits.output_tokens.map_or(usual, |limit| limit.min(card)).max(1)
+    }
+
+    /// Tokens of input and output together.
+    pub fn context_tokens(&self) -> u64 {
+        self.limits
+            .context_tokens
+            .map_or(self.card.context_window, |limit| limit.min(self.card.context_window))
+    }
+}

@@ -1,0 +1,362 @@
+//! From events to state. Every event has one meaning, and none can fail: what does not fit the state (a result of a
+//! call nobody made, an approval that came too late) changes nothing, because history cannot be argued with.
+
+mod calls;
+
+pub(crate) use calls::INTERRUPTED;
+
+use weir_types::{Block, Event, EventId, FailureClass, Purpose, Seq, Timestamp};
+
+use crate::body::{
+    AssistantMessage, Body, ContextCompacted, ExternalSignal, ModelFailed, ModelRequested, ResumeReason,
+    RunStarted, SessionCreated, SessionResumed, SessionUpdated, StatePatched,
+};
+use crate::session::{
+    AssistantEntry, CallState, Compaction, Ended, Ending, Entry, InFlight, Lifecycle, Phase, Run, Session,
+    Spent, Summary, UserEntry,
+};
+
+/// An event that cannot be folded.
+#[derive(Debug, thiserror::Error)]
+#[error("event {seq} ({kind}) cannot be read")]
+pub struct FoldError {
+    /// Where it is.
+    pub seq: Seq,
+    /// What it claims to be.
+    pub kind: String,
+    /// Why.
+    #[source]
+    pub source: serde_json::Error,
+}
+
+/// Where and when an event happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    /// Its place.
+    pub seq: Seq,
+    /// Its time.
+    pub ts: Timestamp,
+    /// Its id.
+    pub id: EventId,
+}
+
+impl Session {
+    /// Folds one event. Kinds that are not ours only move the state's place.
+    ///
+    /// # Errors
+    /// When the payload of a known kind cannot be read. The state is as it was.
+    pub fn apply(&mut self, event: &Event) -> Result<(), FoldError> {
+        let at = At { seq: event.seq, ts: event.ts, id: event.id };
+        match Body::decode(&event.kind, &event.payload) {
+            Ok(Some(body)) => self.apply_body(at, &body),
+            Ok(None) => self.move_to(at, None),
+            Err(source) => {
+                return Err(FoldError { seq: event.seq, kind: event.kind.to_string(), source });
+            }
+        }
+        Ok(())
+    }
+
+    /// Folds what an event says.
+    pub fn apply_body(&mut self, at: At, body: &Body) {
+        self.move_to(at, Some(body));
+        match body {
+            Body::SessionCreated(body) => self.created(body),
+            Body::SessionUpdated(body) => self.updated(body),
+            Body::SessionResumed(body) => self.resumed(body),
+            Body::SessionHalted(body) => self.halted(&body.reason),
+            Body::SessionClosed(body) => self.lifecycle = Lifecycle::Closed(body.reason.clone()),
+            Body::BranchForked(_) => self.abandon_run(),
+            Body::UserMessage(body) => self.inbox.push(UserEntry {
+                seq: at.seq,
+                content: body.content.clone(),
+                runtime: body.runtime.clone(),
+            }),
+            Body::ExternalSignal(body) => self.inbox.push(signal(at.seq, body)),
+            Body::RunStarted(body) => self.run_started(body),
+            Body::IterationStarted(body) => self.iteration_started(body.n),
+            Body::ModelRequested(body) => self.model_requested(at.seq, body),
+            Body::ModelFailed(body) => self.model_failed(at.ts, body),
+            Body::AssistantMessage(body) => self.assistant_message(at.seq, body),
+            Body::ContextCompacted(body) => self.compacted(at.seq, body),
+            Body::StatePatched(body) => self.patched(body),
+            Body::RunFinished(body) => {
+                self.end_run(Ending::Finished { stop: body.stop, answer: body.answer.clone() });
+            }
+            Body::RunErrored(body) => {
+                self.end_run(Ending::Errored { class: body.class, message: body.message.clone() });
+            }
+            Body::RunCancelRequested(_) => {
+                if let Some(run) = &mut self.run {
+                    run.cancelling = true;
+                }
+            }
+            Body::RunCancelled(_) => {
+                self.close_open_calls();
+                self.end_run(Ending::Cancelled);
+            }
+            Body::RunParked(body) => {
+                self.interrupt_request();
+                if let Some(run) = &mut self.run {
+                    run.parked = Some(body.why.clone());
+                }
+            }
+            Body::ToolRequested(body) => self.tool_requested(body),
+            Body::ToolDecided(body) => self.tool_decided(body),
+            Body::ToolStarted(body) => self.tool_started(body),
+            Body::ToolCompleted(body) => self.tool_completed(body),
+            Body::ToolFailed(body) => self.tool_failed(body),
+            Body::ApprovalRequested(body) => self.approval_requested(body),
+            Body::ApprovalGranted(body) => self.approval_granted(at.ts, body),
+            Body::ApprovalDenied(body) => self.approval_denied(body),
+            Body::ApprovalExpired(body) => self.approval_expired(body),
+            Body::FileWritten(body) => self.activity.file_changed(&body.path),
+            Body::FileDeleted(body) => self.activity.file_changed(&body.path),
+            // What these say is folded elsewhere: deltas by who streams, the rest by the projections of later crates.
+            Body::TextDelta(_)
+            | Body::BranchMerged(_)
+            | Body::MemoryStored(_)
+            | Body::MemoryRetrieved(_)
+            | Body::SnapshotTaken(_)
+            | Body::BudgetReserved(_)
+            | Body::BudgetSettled(_)
+            | Body::BudgetReleased(_)
+            | Body::BudgetExceeded(_)
+            | Body::LaneChosen(_)
+            | Body::LaneRolledBack(_)
+            | Body::LoopFired(_)
+            | Body::LoopSkipped(_)
+            | Body::LoopFinished(_) => {}
+        }
+    }
+
+    /// Time passes. It counts as work unless nobody was working.
+    fn move_to(&mut self, at: At, body: Option<&Body>) {
+        let elapsed = u64::try_from(at.ts.as_micros() - self.ts.as_micros()).unwrap_or_default();
+        let was_down = matches!(body, Some(Body::SessionResumed(_)));
+        if !was_down && self.active_run().is_some() && !self.is_waiting() {
+            self.spend(|spent| spent.micros = spent.micros.saturating_add(elapsed));
+        }
+        (self.seq, self.ts) = (at.seq, at.ts.max(self.ts));
+    }
+
+    /// Counts for the session and for the run.
+    fn spend(&mut self, count: impl Fn(&mut Spent)) {
+        count(&mut self.totals);
+        if let Some(run) = &mut self.run {
+            count(&mut run.spent);
+        }
+    }
+
+    fn created(&mut self, body: &SessionCreated) {
+        self.title.clone_from(&body.title);
+        self.labels.clone_from(&body.labels);
+        self.created = Some(body.clone());
+    }
+
+    fn updated(&mut self, body: &SessionUpdated) {
+        if body.title.is_some() {
+            self.title.clone_from(&body.title);
+        }
+        for (label, value) in &body.labels {
+            if value.is_empty() {
+                self.labels.remove(label);
+            } else {
+                self.labels.insert(label.clone(), value.clone());
+            }
+        }
+    }
+
+    /// A process takes the session up: whatever was under way was lost with the one before.
+    fn resumed(&mut self, body: &SessionResumed) {
+        self.interrupt_request();
+        for call in self.transcript.last_assistant_mut().map_or(&mut [][..], |entry| &mut entry.calls) {
+            if call.state == CallState::Running {
+                call.state = CallState::Interrupted;
+            }
+        }
+        match body.reason {
+            ResumeReason::Input => {}
+            ResumeReason::Recovery => {
+                if let Some(run) = self.run.as_mut().filter(|run| run.parked.is_none()) {
+                    run.crashes += 1;
+                }
+            }
+            ResumeReason::Asked => {
+                if let Lifecycle::Halted(_) = self.lifecycle {
+                    self.lifecycle = Lifecycle::Open;
+                }
+                if let Some(run) = &mut self.run {
+                    (run.parked, run.crashes, run.excused) = (None, 0, run.spent);
+                    run.compaction = Compaction::default();
+                }
+            }
+        }
+    }
+
+    fn halted(&mut self, reason: &str) {
+        if self.lifecycle == Lifecycle::Open {
+            self.lifecycle = Lifecycle::Halted(reason.to_owned());
+        }
+    }
+
+    fn run_started(&mut self, body: &RunStarted) {
+        self.abandon_run();
+        self.run = Some(Run {
+            id: body.run,
+            iteration: 0,
+            open: false,
+            phase: Phase::Ready,
+            spent: Spent::default(),
+            excused: Spent::default(),
+            crashes: 0,
+            cancelling: false,
+            parked: None,
+            compaction: Compaction::default(),
+        });
+    }
+
+    fn iteration_started(&mut self, n: u32) {
+        self.spend(|spent| spent.iterations += 1);
+        if let Some(run) = &mut self.run {
+            (run.iteration, run.open, run.crashes) = (n, true, 0);
+            (run.phase, run.compaction) = (Phase::Ready, Compaction::default());
+        }
+    }
+
+    fn model_requested(&mut self, seq: Seq, body: &ModelRequested) {
+        self.spend(|spent| spent.model_calls += 1);
+        if body.params.purpose == Purpose::Turn {
+            let told = self.inbox.drain(..).map(Entry::User);
+            self.transcript.entries.extend(told);
+        }
+        if let Some(run) = &mut self.run {
+            run.phase = Phase::Calling(InFlight {
+                seq,
+                attempt: body.attempt,
+                purpose: body.params.purpose,
+                reserve: body.reserve,
+                estimated_tokens: body.params.estimated_tokens,
+            });
+        }
+    }
+
+    /// A request whose answer will never be known is paid in full.
+    fn interrupt_request(&mut self) {
+        let Some(Run { phase: Phase::Calling(request), .. }) = &self.run else { return };
+        let request = *request;
+        self.spend(|spent| {
+            spent.reserved_tokens = spent.reserved_tokens.saturating_add(request.reserve.tokens);
+            spent.cost += request.reserve.nano;
+        });
+        let until = self.ts;
+        if let Some(run) = &mut self.run {
+            run.phase = Phase::Failed {
+                purpose: request.purpose,
+                attempt: request.attempt,
+                class: FailureClass::Transport,
+                message: "the process ended during the call".to_owned(),
+                until,
+            };
+        }
+    }
+
+    fn model_failed(&mut self, ts: Timestamp, body: &ModelFailed) {
+        self.spend(|spent| {
+            spent.usage += body.usage;
+            spent.cost += body.cost;
+        });
+        let Some(run) = &mut self.run else { return };
+        let purpose = match &run.phase {
+            Phase::Calling(request) => request.purpose,
+            Phase::Ready | Phase::Failed { .. } | Phase::Tools => Purpose::Turn,
+        };
+        run.phase = Phase::Failed {
+            purpose,
+            attempt: body.attempt,
+            class: body.class,
+            message: body.message.clone(),
+            until: ts.after_millis(body.delay_ms),
+        };
+        if purpose == Purpose::Turn && body.class == FailureClass::ContextOverflow {
+            run.compaction.overflows += 1;
+        }
+        if purpose == Purpose::Summary && !crate::decide::retries(purpose, body.class, body.attempt) {
+            run.compaction.failed = true;
+            run.phase = Phase::Ready;
+        }
+    }
+
+    fn assistant_message(&mut self, seq: Seq, body: &AssistantMessage) {
+        self.spend(|spent| {
+            spent.usage += body.usage;
+            spent.cost += body.cost;
+        });
+        if let Some(Run { phase: Phase::Calling(request), .. }) = &self.run {
+            self.gauge.learn(request.estimated_tokens, body.usage.input_tokens);
+        }
+        let entry = AssistantEntry { seq, content: body.content.clone(), stop: body.stop, calls: Vec::new() };
+        let has_calls = entry.uses().next().is_some();
+        self.transcript.entries.push(Entry::Assistant(entry));
+        if let Some(run) = &mut self.run {
+            run.open = false;
+            run.phase = if has_calls { Phase::Tools } else { Phase::Ready };
+        }
+    }
+
+    fn compacted(&mut self, seq: Seq, body: &ContextCompacted) {
+        self.spend(|spent| {
+            spent.usage += body.usage;
+            spent.cost += body.cost;
+        });
+        let transcript = &mut self.transcript;
+        if let Some(last) = transcript.entries.iter().position(|entry| entry.seq() == body.through) {
+            let covered: Vec<Entry> = transcript.entries.drain(..=last).collect();
+            let latest = covered.into_iter().rev().find_map(|entry| match entry {
+                Entry::User(entry) => Some(entry),
+                Entry::Assistant(_) => None,
+            });
+            let still_there = transcript.entries.iter().any(|entry| entry.as_user().is_some());
+            if still_there {
+                transcript.pinned = None;
+            } else if latest.is_some() {
+                transcript.pinned = latest;
+            }
+            transcript.summary = Some(Summary { seq, text: body.summary.clone() });
+        }
+        if let Some(run) = &mut self.run {
+            run.phase = Phase::Ready;
+            run.compaction.forced = run.compaction.overflows > 0;
+        }
+    }
+
+    fn patched(&mut self, body: &StatePatched) {
+        let patch = serde_json::from_str::<json_patch::Patch>(body.patch.as_str());
+        // A patch that does not apply changes nothing: it is undone as a whole.
+        if let Ok(patch) = patch {
+            let _ = json_patch::patch(&mut self.app, &patch);
+        }
+    }
+
+    /// The run will not go on; what it left open is closed.
+    fn abandon_run(&mut self) {
+        self.interrupt_request();
+        self.close_open_calls();
+        if self.run.is_some() {
+            self.end_run(Ending::Abandoned);
+        }
+    }
+
+    fn end_run(&mut self, how: Ending) {
+        self.interrupt_request();
+        if let Some(run) = self.run.take() {
+            self.ended = Some(Ended { run: run.id, how, spent: run.spent });
+        }
+    }
+}
+
+/// A signal reaches the model as a message that says where it comes from.
+fn signal(seq: Seq, body: &ExternalSignal) -> UserEntry {
+    let text = format!("<signal name={:?}>\n{}\n</signal>", body.name, body.data.as_str());
+    UserEntry { seq, content: vec![Block::text(text)], runtime: std::collections::BTreeMap::new() }
+}

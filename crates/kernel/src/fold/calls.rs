@@ -1,0 +1,178 @@
+//! What happens to tool calls. They belong to the newest answer; each is found by its id.
+
+use weir_types::{Block, CallId, Timestamp};
+
+use crate::body::{
+    ApprovalDenied, ApprovalExpired, ApprovalGranted, ApprovalRequested, Outcome, ToolCompleted, ToolDecided,
+    ToolFailed, ToolRequested, ToolStarted, Verdict,
+};
+use crate::session::{Activity, Call, CallResult, CallState, Entry, Phase, Session};
+
+/// How many names and failures summaries carry along.
+const REMEMBERED_MAX: usize = 50;
+
+/// What the model reads when a call was cut off.
+pub(crate) const INTERRUPTED: &str = "interrupted: the call did not finish";
+
+impl Session {
+    pub(super) fn tool_requested(&mut self, body: &ToolRequested) {
+        let taken = self.wire_ids().any(|id| id == body.provider_id);
+        // Compatible servers repeat their ids, and some send none; a request needs each of them once.
+        let ours = taken || body.provider_id.is_empty();
+        let wire_id = if ours { body.call.to_string() } else { body.provider_id.clone() };
+        let Some(entry) = self.transcript.last_assistant_mut() else { return };
+        if entry.calls.len() >= entry.uses().count() {
+            return;
+        }
+        entry.calls.push(Call {
+            id: body.call,
+            wire_id,
+            tool: body.tool.clone(),
+            source: body.source.clone(),
+            input: body.input.clone(),
+            edited: None,
+            effect: body.effect,
+            risk: body.risk,
+            on_interrupt: body.on_interrupt,
+            attempt: 0,
+            child: None,
+            stub: false,
+            state: CallState::Requested,
+        });
+    }
+
+    fn wire_ids(&self) -> impl Iterator<Item = &str> {
+        let answers = self.transcript.entries.iter().filter_map(Entry::as_assistant);
+        answers.flat_map(|entry| &entry.calls).map(|call| call.wire_id.as_str())
+    }
+
+    pub(super) fn tool_decided(&mut self, body: &ToolDecided) {
+        self.change(body.call, |call| {
+            call.stub = body.stub;
+            call.state = match body.outcome {
+                Verdict::Allow => CallState::Allowed,
+                Verdict::Deny => {
+                    CallState::Refused { class: "denied".to_owned(), message: body.because.clone() }
+                }
+                // Until the request for approval that comes with it says more.
+                Verdict::Ask => CallState::Requested,
+            };
+        });
+    }
+
+    pub(super) fn tool_started(&mut self, body: &ToolStarted) {
+        self.change(body.call, |call| {
+            call.attempt = body.attempt;
+            call.child = body.child.or(call.child);
+            call.state = CallState::Running;
+        });
+    }
+
+    pub(super) fn tool_completed(&mut self, body: &ToolCompleted) {
+        if let Some(path) = self.call(body.call).and_then(path_read) {
+            remember(&mut self.activity.read, path);
+        }
+        self.finish(body.call, CallResult { content: body.content.clone(), failed: None });
+        for path in &body.changed_files {
+            self.activity.file_changed(path);
+        }
+    }
+
+    pub(super) fn tool_failed(&mut self, body: &ToolFailed) {
+        if let Some(call) = self.call(body.call) {
+            let line = format!("{}: {}", call.tool, first_line(&body.message));
+            remember(&mut self.activity.failures, line);
+        }
+        let content = vec![Block::text(body.message.clone())];
+        self.finish(body.call, CallResult { content, failed: Some(body.outcome) });
+    }
+
+    pub(super) fn approval_requested(&mut self, body: &ApprovalRequested) {
+        self.change(body.call, |call| {
+            call.state = CallState::Awaiting { input_hash: body.input_hash, expires: body.expires };
+        });
+    }
+
+    /// A grant counts only for the arguments it names, while it is awaited, and not after its time.
+    pub(super) fn approval_granted(&mut self, ts: Timestamp, body: &ApprovalGranted) {
+        self.change(body.call, |call| {
+            let CallState::Awaiting { input_hash, expires } = &call.state else { return };
+            if *input_hash != body.input_hash || expires.is_some_and(|expires| ts > expires) {
+                return;
+            }
+            call.edited.clone_from(&body.input);
+            call.state = CallState::Granted { by: body.by.clone(), input_hash: call.input_hash() };
+        });
+    }
+
+    pub(super) fn approval_denied(&mut self, body: &ApprovalDenied) {
+        let message = body.message.as_deref().map_or(String::new(), |message| format!(": {message}"));
+        self.refuse(body.call, "denied", format!("{} said no{message}", body.by));
+    }
+
+    pub(super) fn approval_expired(&mut self, body: &ApprovalExpired) {
+        self.refuse(body.call, "expired", "nobody approved it in time".to_owned());
+    }
+
+    fn refuse(&mut self, call: CallId, class: &str, message: String) {
+        self.change(call, |call| {
+            if let CallState::Awaiting { .. } = call.state {
+                call.state = CallState::Refused { class: class.to_owned(), message };
+            }
+        });
+    }
+
+    /// Everything that is still open in the newest answer becomes an interrupted call.
+    pub(super) fn close_open_calls(&mut self) {
+        for call in self.transcript.last_assistant_mut().map_or(&mut [][..], |entry| &mut entry.calls) {
+            if !matches!(call.state, CallState::Done(_)) {
+                let content = vec![Block::text(INTERRUPTED)];
+                call.state = CallState::Done(CallResult { content, failed: Some(Outcome::Interrupted) });
+            }
+        }
+    }
+
+    fn finish(&mut self, call: CallId, result: CallResult) {
+        self.change(call, |call| call.state = CallState::Done(result));
+        let Some(entry) = self.transcript.last_assistant() else { return };
+        let all_in = entry.calls.len() == entry.uses().count()
+            && entry.calls.iter().all(|call| matches!(call.state, CallState::Done(_)));
+        if let Some(run) = self.run.as_mut().filter(|run| all_in && run.phase == Phase::Tools) {
+            run.phase = Phase::Ready;
+        }
+    }
+
+    /// Changes a call of the newest answer that is not done.
+    fn change(&mut self, id: CallId, change: impl FnOnce(&mut Call)) {
+        let Some(entry) = self.transcript.last_assistant_mut() else { return };
+        let call = entry.calls.iter_mut().find(|call| call.id == id);
+        if let Some(call) = call.filter(|call| !matches!(call.state, CallState::Done(_))) {
+            change(call);
+        }
+    }
+}
+
+impl Activity {
+    pub(super) fn file_changed(&mut self, path: &str) {
+        remember(&mut self.changed, path.to_owned());
+    }
+}
+
+/// The file a call reads. Changes have events of their own; reading leaves no other trace.
+fn path_read(call: &Call) -> Option<String> {
+    let input = (call.tool == "fs_read").then(|| call.input_to_run().to_value())?;
+    input.get("path")?.as_str().map(str::to_owned)
+}
+
+/// Keeps the newest, each once.
+fn remember(list: &mut Vec<String>, item: String) {
+    list.retain(|known| *known != item);
+    list.push(item);
+    if list.len() > REMEMBERED_MAX {
+        list.remove(0);
+    }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().chars().take(200).collect()
+}

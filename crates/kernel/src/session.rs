@@ -1,0 +1,429 @@
+//! The state of a session: what all its events amount to. Made by [`fold`](crate::Session::apply), read by
+//! [`decide`](crate::decide()), and small: what a summary covers is no longer in it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use weir_types::{
+    Block, CallId, Effect, FailureClass, Hash, Json, NanoUsd, OnInterrupt, Purpose, Risk, RunId, Seq,
+    SessionId, Stop, Timestamp, Usage, View,
+};
+
+use crate::body::{Outcome, Parked, Reserve, SessionCreated};
+use crate::tokens::Gauge;
+
+/// Everything a session is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// The newest event folded.
+    pub seq: Seq,
+    /// When that was.
+    pub ts: Timestamp,
+    /// How it began; `None` before its first event.
+    pub created: Option<SessionCreated>,
+    /// What to call it.
+    pub title: Option<String>,
+    /// For people and filters.
+    pub labels: BTreeMap<String, String>,
+    /// Whether it can go on.
+    pub lifecycle: Lifecycle,
+    /// The run in progress, waiting or parked.
+    pub run: Option<Run>,
+    /// How the run before it ended.
+    pub ended: Option<Ended>,
+    /// What the model has been told and has said.
+    pub transcript: Transcript,
+    /// What it has not been told yet.
+    pub inbox: Vec<UserEntry>,
+    /// The application's own state.
+    pub app: Value,
+    /// What summaries must name.
+    pub activity: Activity,
+    /// What was used and spent, on this branch's lineage.
+    pub totals: Spent,
+    /// How our estimates compare with the provider's count.
+    pub gauge: Gauge,
+}
+
+/// Whether a session can go on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lifecycle {
+    /// It can.
+    #[default]
+    Open,
+    /// When someone resumes it.
+    Halted(String),
+    /// Never again.
+    Closed(String),
+}
+
+/// What was used and spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// Tokens. An attempt whose end is unknown counts in [`Spent::reserved_tokens`] instead.
+    pub usage: Usage,
+    /// Tokens of attempts whose end is unknown, as reserved.
+    pub reserved_tokens: u64,
+    /// Money, attempts whose end is unknown included, as reserved.
+    pub cost: NanoUsd,
+    /// Model calls begun.
+    pub model_calls: u64,
+    /// Iterations begun.
+    pub iterations: u64,
+    /// Microseconds of work; waiting for people and being down do not count.
+    pub micros: u64,
+}
+
+/// A run that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Its id.
+    pub id: RunId,
+    /// The iteration, from 1; 0 before the first.
+    pub iteration: u32,
+    /// Whether that iteration still lacks its answer.
+    pub open: bool,
+    /// What is going on.
+    pub phase: Phase,
+    /// What it used and spent.
+    pub spent: Spent,
+    /// What it had spent when someone last resumed it: limits count from here.
+    pub excused: Spent,
+    /// How often the process went down in this iteration.
+    pub crashes: u32,
+    /// Whether someone wants it to stop.
+    pub cancelling: bool,
+    /// Why it pauses, if it does.
+    pub parked: Option<Parked>,
+    /// What was tried to make the conversation fit, in this iteration.
+    pub compaction: Compaction,
+}
+
+/// What was tried to make the conversation fit, in one iteration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compaction {
+    /// The summariser failed: go on with a trimmed window.
+    pub failed: bool,
+    /// How often the provider said that the request was too long.
+    pub overflows: u32,
+    /// A summary was made because of that.
+    pub forced: bool,
+}
+
+/// What is going on in a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// The next step can begin.
+    Ready,
+    /// A request is out.
+    Calling(InFlight),
+    /// It failed.
+    Failed {
+        /// What it was for.
+        purpose: Purpose,
+        /// Which attempt.
+        attempt: u32,
+        /// How.
+        class: FailureClass,
+        /// In words.
+        message: String,
+        /// When to try again.
+        until: Timestamp,
+    },
+    /// The calls of the newest answer are being dealt with.
+    Tools,
+}
+
+/// A request that is out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InFlight {
+    /// The event that says so.
+    pub seq: Seq,
+    /// Which attempt.
+    pub attempt: u32,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// The most it may use and cost.
+    pub reserve: Reserve,
+    /// Its size, as estimated.
+    pub estimated_tokens: u64,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Which run.
+    pub run: RunId,
+    /// How.
+    pub how: Ending,
+    /// What it used and spent.
+    pub spent: Spent,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// With an answer.
+    Finished {
+        /// Why the model stopped.
+        stop: Stop,
+        /// The answer.
+        answer: Option<String>,
+    },
+    /// With an error.
+    Errored {
+        /// How.
+        class: FailureClass,
+        /// In words.
+        message: String,
+    },
+    /// Someone stopped it.
+    Cancelled,
+    /// The branch was forked off in the middle of it, or a new run took its place.
+    Abandoned,
+}
+
+/// What the model has been told and has said, since the last summary.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transcript {
+    /// What came before.
+    pub summary: Option<Summary>,
+    /// The user's latest message, if the summary covers it: the model must still see it word for word.
+    pub pinned: Option<UserEntry>,
+    /// The rest, in the order of the conversation.
+    pub entries: Vec<Entry>,
+}
+
+/// What came before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The event that brought it.
+    pub seq: Seq,
+    /// The text.
+    pub text: String,
+}
+
+/// One step of the conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Entry {
+    /// The user's.
+    User(UserEntry),
+    /// The model's, with the calls it asked for.
+    Assistant(AssistantEntry),
+}
+
+/// What the user, or the world, said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserEntry {
+    /// The event that said it.
+    pub seq: Seq,
+    /// What.
+    pub content: Vec<Block>,
+    /// What the runtime adds.
+    pub runtime: BTreeMap<String, String>,
+}
+
+/// What the model said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AssistantEntry {
+    /// The event that said it.
+    pub seq: Seq,
+    /// What.
+    pub content: Vec<Block>,
+    /// Why it stopped.
+    pub stop: Stop,
+    /// The calls it asked for, in order, as far as they have been taken up.
+    pub calls: Vec<Call>,
+}
+
+/// A tool call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// Our id.
+    pub id: CallId,
+    /// The id it has in requests: the provider's, or ours where the provider's is not unique.
+    pub wire_id: String,
+    /// The tool.
+    pub tool: String,
+    /// Where it comes from.
+    pub source: String,
+    /// The arguments the model gave.
+    pub input: Json,
+    /// The arguments an approver gave instead.
+    pub edited: Option<Json>,
+    /// What repeating it does.
+    pub effect: Effect,
+    /// How bad it can be.
+    pub risk: Risk,
+    /// What a crash in the middle of it means.
+    pub on_interrupt: OnInterrupt,
+    /// How often it was started.
+    pub attempt: u32,
+    /// The session that does it.
+    pub child: Option<SessionId>,
+    /// Whether it only pretends.
+    pub stub: bool,
+    /// How far it is.
+    pub state: CallState,
+}
+
+impl Call {
+    /// The arguments it runs with.
+    pub fn input_to_run(&self) -> &Json {
+        self.edited.as_ref().unwrap_or(&self.input)
+    }
+
+    /// What identifies those arguments.
+    pub fn input_hash(&self) -> Hash {
+        Hash::of(self.input_to_run().as_str().as_bytes())
+    }
+
+    /// The key that makes repeating an idempotent call harmless: the same for each attempt.
+    pub fn key(&self) -> String {
+        self.id.to_string()
+    }
+}
+
+/// How far a call is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallState {
+    /// Nobody has decided yet.
+    Requested,
+    /// It may run.
+    Allowed,
+    /// Someone has to say yes.
+    Awaiting {
+        /// To these arguments.
+        input_hash: Hash,
+        /// Until then.
+        expires: Option<Timestamp>,
+    },
+    /// Someone did; it is to be decided again with that.
+    Granted {
+        /// Who.
+        by: String,
+        /// To these arguments.
+        input_hash: Hash,
+    },
+    /// It may not run; the model has not been told yet.
+    Refused {
+        /// A word for why.
+        class: String,
+        /// In words.
+        message: String,
+    },
+    /// It runs.
+    Running,
+    /// The process that ran it is gone.
+    Interrupted,
+    /// It answered, or did not.
+    Done(CallResult),
+}
+
+/// What a call came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallResult {
+    /// The answer, or what the model is told instead.
+    pub content: Vec<Block>,
+    /// What is known about its effect, if it did not answer.
+    pub failed: Option<Outcome>,
+}
+
+/// What summaries must name, however long ago it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Activity {
+    /// Files read, most recent last.
+    pub read: Vec<String>,
+    /// Files written or deleted, most recent last.
+    pub changed: Vec<String>,
+    /// Calls that failed, most recent last, in a line each.
+    pub failures: Vec<String>,
+}
+
+impl Session {
+    /// The calls of the newest answer, while they are being dealt with.
+    pub fn calls(&self) -> &[Call] {
+        match self.run.as_ref().map(|run| &run.phase) {
+            Some(Phase::Tools) => self.transcript.last_assistant().map_or(&[], |entry| &entry.calls),
+            _ => &[],
+        }
+    }
+
+    /// A call of the newest answer.
+    pub fn call(&self, id: CallId) -> Option<&Call> {
+        self.transcript.last_assistant()?.calls.iter().find(|call| call.id == id)
+    }
+
+    /// Whether everything that is left to do is for people to do.
+    pub fn is_waiting(&self) -> bool {
+        let open = |call: &&Call| !matches!(call.state, CallState::Done(_));
+        let mut open = self.calls().iter().filter(open).peekable();
+        open.peek().is_some() && open.all(|call| matches!(call.state, CallState::Awaiting { .. }))
+    }
+
+    /// The run, if it is neither parked nor over.
+    pub fn active_run(&self) -> Option<&Run> {
+        self.run.as_ref().filter(|run| run.parked.is_none())
+    }
+}
+
+impl Transcript {
+    /// The newest answer.
+    pub fn last_assistant(&self) -> Option<&AssistantEntry> {
+        self.entries.iter().rev().find_map(Entry::as_assistant)
+    }
+
+    pub(crate) fn last_assistant_mut(&mut self) -> Option<&mut AssistantEntry> {
+        self.entries.iter_mut().rev().find_map(|entry| match entry {
+            Entry::Assistant(entry) => Some(entry),
+            Entry::User(_) => None,
+        })
+    }
+
+    /// The user's latest message that the model has been told.
+    pub fn last_user(&self) -> Option<&UserEntry> {
+        self.entries.iter().rev().find_map(Entry::as_user).or(self.pinned.as_ref())
+    }
+}
+
+impl Entry {
+    /// The event behind it.
+    pub const fn seq(&self) -> Seq {
+        match self {
+            Self::User(entry) => entry.seq,
+            Self::Assistant(entry) => entry.seq,
+        }
+    }
+
+    /// The model's, if it is.
+    pub const fn as_assistant(&self) -> Option<&AssistantEntry> {
+        match self {
+            Self::Assistant(entry) => Some(entry),
+            Self::User(_) => None,
+        }
+    }
+
+    /// The user's, if it is.
+    pub const fn as_user(&self) -> Option<&UserEntry> {
+        match self {
+            Self::User(entry) => Some(entry),
+            Self::Assistant(_) => None,
+        }
+    }
+}
+
+impl AssistantEntry {
+    /// The calls it asks for: provider's id, tool and arguments.
+    pub fn uses(&self) -> impl Iterator<Item = (&str, &str, &Json)> {
+        self.content.iter().filter_map(|block| match &block.view {
+            View::ToolUse { id, name, input } => Some((id.as_str(), name.as_str(), input)),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,57 @@
+//! The system prompt: nothing in it changes from turn to turn, so that a provider's cache keeps hitting.
+
+use crate::tokens;
+
+/// The identity files, in the order in which the model reads them. Each is optional.
+pub const IDENTITY_FILES: [&str; 6] =
+    ["SOUL.md", "IDENTITY.md", "USER.md", "MEMORY.md", "AGENTS.md", "TOOLS.md"];
+
+/// A part of the system prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// Where it comes from.
+    pub name: String,
+    /// What it says.
+    pub text: String,
+    /// What it takes, as estimated.
+    pub tokens: u64,
+}
+
+/// What a system prompt is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sources {
+    /// Identity files that exist, by name.
+    pub identity: Vec<(String, String)>,
+    /// What the spec says the agent is.
+    pub description: String,
+    /// What the skills say.
+    pub skills: Vec<(String, String)>,
+    /// What is said about tools beside their definitions.
+    pub tools: String,
+}
+
+/// The sections, in order: identity files, description, skills, tools. Empty ones are left out.
+pub fn sections(sources: &Sources) -> Vec<Section> {
+    let identity = IDENTITY_FILES.iter().filter_map(|file| {
+        let found = sources.identity.iter().find(|(name, _)| name == file)?;
+        Some((found.0.clone(), found.1.as_str()))
+    });
+    let description = std::iter::once(("description".to_owned(), sources.description.as_str()));
+    let skills = sources.skills.iter().map(|(name, text)| (format!("skill {name}"), text.as_str()));
+    let tools = std::iter::once(("tools".to_owned(), sources.tools.as_str()));
+    let all = identity.chain(description).chain(skills).chain(tools);
+    let filled = all.filter(|(_, text)| !text.trim().is_empty());
+    // Line ends are made the same, so that a checkout on another system gives the same prompt.
+    let section = |(name, text): (String, &str)| {
+        let text = text.replace("\r\n", "\n").trim().to_owned();
+        let tokens = tokens::of_text(&text);
+        Section { name, text, tokens }
+    };
+    filled.map(section).collect()
+}
+
+/// The system prompt.
+pub fn prompt(sources: &Sources) -> String {
+    let texts: Vec<String> = sections(sources).into_iter().map(|section| section.text).collect();
+    texts.join("\n\n")
+}

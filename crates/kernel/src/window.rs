@@ -1,0 +1,125 @@
+//! Which part of the conversation a request shows: the longest recent part that fits, and always a valid one.
+//!
+//! A *unit* is a message of the user, or an answer of the model with the results of its calls: calls and results are
+//! in or out together. The user's latest message is always in; a summary, if there is one, comes first.
+
+use weir_types::{NanoUsd, Seq, Usage};
+
+use crate::agent::Agent;
+use crate::body::Reserve;
+use crate::render::{self, Cut};
+use crate::session::{Entry, Session};
+use crate::tokens;
+
+/// What a request shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The entries shown, as ranges of their seqs, in order.
+    pub ranges: Vec<[Seq; 2]>,
+    /// How much of one result or message is shown.
+    pub cut: Cut,
+    /// Units that did not fit.
+    pub dropped: usize,
+    /// What those would have taken, as estimated.
+    pub dropped_tokens: u64,
+    /// What the shown ones take, with the summary, as estimated.
+    pub tokens: u64,
+}
+
+/// What the conversation may take, in estimated tokens: the window without system prompt, tools and answer.
+pub fn budget(session: &Session, agent: &Agent) -> u64 {
+    let fixed = tokens::of_text(&agent.system) + tokens::of_tools(&agent.definitions());
+    let free = agent.context_tokens().saturating_sub(agent.output_tokens_max());
+    let budget = session.gauge.estimated(free).saturating_sub(fixed);
+    let overflowed = session.run.as_ref().is_some_and(|run| run.compaction.overflows > 0);
+    // The provider counts more than we think: the window must become smaller even if no summary can be had.
+    if overflowed { budget / 2 } else { budget }
+}
+
+/// How much of one result or message is shown. It depends on the agent alone, so that what was sent once is sent the
+/// same way again.
+pub fn cut(agent: &Agent) -> Cut {
+    let fixed = tokens::of_text(&agent.system) + tokens::of_tools(&agent.definitions());
+    let free = agent.context_tokens().saturating_sub(agent.output_tokens_max()).saturating_sub(fixed);
+    Cut { share_tokens: (free / 6).max(16) }
+}
+
+/// Selects what the next request shows; `None` if not even the user's latest message fits, or if there is none.
+pub fn select(session: &Session, agent: &Agent) -> Option<Window> {
+    let cut = cut(agent);
+    let entries: Vec<&Entry> = session.transcript.entries.iter().collect();
+    let told = session.inbox.iter().map(|entry| Entry::User(entry.clone())).collect::<Vec<_>>();
+    let units: Vec<&Entry> = entries.into_iter().chain(&told).collect();
+    let sizes: Vec<u64> = units.iter().map(|unit| render::tokens_of(unit, cut)).collect();
+    let before = render::tokens_before(&session.transcript, cut);
+    let budget = budget(session, agent);
+
+    let latest = units.iter().rposition(|unit| unit.as_user().is_some());
+    let pinned = session.transcript.pinned.is_some();
+    if latest.is_none() && !pinned {
+        return None;
+    }
+    let mut used = before + latest.map_or(0, |latest| sizes[latest]);
+    if used > budget {
+        return None;
+    }
+    // Everything from `start` on is shown, and the latest message of the user even if it is older.
+    let mut start = units.len();
+    for (index, size) in sizes.iter().enumerate().rev() {
+        let size = if latest == Some(index) { 0 } else { *size };
+        if used + size > budget {
+            break;
+        }
+        (used, start) = (used + size, index);
+    }
+    start = first_valid(&units, start, latest, session.transcript.summary.is_some() || pinned);
+    let shown = |index: usize| index >= start || latest == Some(index);
+    let dropped: Vec<u64> =
+        (0..units.len()).filter(|index| !shown(*index)).map(|index| sizes[index]).collect();
+    let shown: Vec<usize> = (0..units.len()).filter(|index| shown(*index)).collect();
+    Some(Window {
+        ranges: ranges(&units, &shown),
+        cut,
+        dropped: dropped.len(),
+        dropped_tokens: dropped.iter().sum(),
+        tokens: before + shown.iter().map(|index| sizes[*index]).sum::<u64>(),
+    })
+}
+
+/// The conversation begins with the user: an answer can only be first if a summary or an older message precedes it.
+fn first_valid(units: &[&Entry], start: usize, latest: Option<usize>, preceded: bool) -> usize {
+    if preceded || latest.is_some_and(|latest| latest < start) {
+        return start;
+    }
+    let user = (start..units.len()).find(|index| units[*index].as_user().is_some());
+    user.unwrap_or(units.len())
+}
+
+fn ranges(units: &[&Entry], shown: &[usize]) -> Vec<[Seq; 2]> {
+    let mut ranges: Vec<[Seq; 2]> = Vec::new();
+    let mut previous = None;
+    for index in shown {
+        let seq = units[*index].seq();
+        match ranges.last_mut() {
+            Some(range) if previous == index.checked_sub(1) => range[1] = seq,
+            _ => ranges.push([seq, seq]),
+        }
+        previous = Some(*index);
+    }
+    ranges
+}
+
+/// The most the next call may use and cost: its input as the provider counts, with a margin, and a full answer.
+pub fn reserve(session: &Session, agent: &Agent) -> Reserve {
+    let fixed = tokens::of_text(&agent.system) + tokens::of_tools(&agent.definitions());
+    let estimated = fixed + select(session, agent).map_or(0, |window| window.tokens);
+    reserve_for(session, agent, estimated, agent.output_tokens_max())
+}
+
+/// The most a request of this estimated size may use and cost.
+pub fn reserve_for(session: &Session, agent: &Agent, estimated: u64, output_tokens_max: u64) -> Reserve {
+    let input_tokens = session.gauge.corrected(estimated).saturating_mul(5) / 4;
+    let usage = Usage { input_tokens, output_tokens: output_tokens_max, ..Usage::default() };
+    let nano = agent.card.price.map_or(NanoUsd(0), |price| price.of(usage));
+    Reserve { tokens: usage.total(), nano }
+}
