@@ -322,6 +322,10 @@ impl Journal for SqliteJournal {
         Box::pin(self.source.events(move |reader| reader.read_all(after, limit.min(PAGE_MAX))))
     }
 
+    fn end(&self) -> Answer<'_, Position, ReadError> {
+        Box::pin(self.source.pool.read(|reader| reader.end()))
+    }
+
     fn tail(&self, branch: &BranchId, after: Seq) -> Tail {
         let tail = follow::tail(self.source.clone(), self.hub.clone(), branch.clone(), after);
         let _ = self.queue.send(Request::Follow);

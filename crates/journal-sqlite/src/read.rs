@@ -7,7 +7,7 @@ use weir_types::{BranchId, Event, EventId, Hash, Kind, Position, Seq};
 
 use crate::block::{BLOCK, Entry};
 use crate::record::{Decoder, Payload};
-use crate::rows::{BranchRow, EVENT_COLUMNS, EventRow, HeadRow, Result, Rows, clamp};
+use crate::rows::{BranchRow, EVENT_COLUMNS, EventRow, HeadRow, NEWEST_POSITION, Result, Rows, clamp};
 
 /// An event whose chain has been checked; a large payload is still in the blob store.
 #[derive(Debug)]
@@ -150,6 +150,11 @@ impl Reader {
             found.push(self.finish(&branch, &row, before)?);
         }
         Ok(found)
+    }
+
+    pub(crate) fn end(&mut self) -> Result<Position> {
+        let newest = self.rows.one(NEWEST_POSITION, (), |row| row.get::<_, i64>(0))?;
+        Ok(Position(newest.unwrap_or_default().unsigned_abs()))
     }
 
     /// The stretches of a branch's lineage that hold events after `after`, oldest first.

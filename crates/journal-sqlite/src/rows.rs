@@ -88,6 +88,9 @@ pub(crate) struct EventRow {
     pub(crate) record: Vec<u8>,
 }
 
+/// The newest position there is; 0 if there is none.
+pub(crate) const NEWEST_POSITION: &str = "SELECT coalesce(max(position), 0) FROM events";
+
 pub(crate) const EVENT_COLUMNS: &str = "position, branch, seq, id, ts, kind, chain, form, record";
 
 impl EventRow {

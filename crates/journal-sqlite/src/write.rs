@@ -15,7 +15,7 @@ use weir_journal::{AppendError, ForkError};
 use weir_types::{BranchId, Event, EventId, Kind, Position};
 
 use crate::read::Reader;
-use crate::rows::{BranchRow, Error, HeadRow, Result, clamp};
+use crate::rows::{BranchRow, Error, HeadRow, NEWEST_POSITION, Result, clamp};
 
 pub(crate) use append::Append;
 
@@ -90,8 +90,7 @@ impl Writer {
         }
         let known = self.position();
         self.heads.clear();
-        let newest = "SELECT coalesce(max(position), 0) FROM events";
-        let position = self.connection().prepare_cached(newest)?.query_row([], |row| row.get(0))?;
+        let position = self.connection().prepare_cached(NEWEST_POSITION)?.query_row([], |row| row.get(0))?;
         self.position = position;
         self.data_version = version;
         Ok((known < self.position()).then_some(known))

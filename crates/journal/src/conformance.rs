@@ -104,6 +104,7 @@ macro_rules! conformance_suite {
                 forks_below_the_base_skip_the_parent
                 forks_that_cannot_be_are_refused
                 reads_return_ranges
+                the_end_is_the_newest_position
                 reads_go_backwards
                 reads_find_kinds
                 pages_are_limited

@@ -188,6 +188,10 @@ impl Journal for MemoryJournal {
         .boxed()
     }
 
+    fn end(&self) -> Answer<'_, Position, ReadError> {
+        async move { Ok(self.shared.state().end()) }.boxed()
+    }
+
     fn tail(&self, branch: &BranchId, after: Seq) -> Tail {
         follow::tail(Arc::clone(&self.shared), Arc::clone(&self.shared.hub), branch.clone(), after)
     }

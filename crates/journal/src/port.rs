@@ -73,6 +73,9 @@ pub trait Journal: Send + Sync + 'static {
     /// Events of all streams with `position > after`, in order of position.
     fn read_all(&self, after: Position, limit: usize) -> Answer<'_, Vec<Event>, ReadError>;
 
+    /// The newest position there is; 0 in an empty journal.
+    fn end(&self) -> Answer<'_, Position, ReadError>;
+
     /// Everything on the branch after `after`, then what is appended. A branch that does not exist yet is waited for.
     fn tail(&self, branch: &BranchId, after: Seq) -> Tail;
 

@@ -34,6 +34,17 @@ pub async fn reads_return_ranges(make: Make) {
     }
 }
 
+/// The end is the newest position, over all streams.
+pub async fn the_end_is_the_newest_position(make: Make) {
+    let fixture = make().await;
+    let journal = &*fixture.journal;
+    assert_eq!(journal.end().await.unwrap(), Position(0));
+    grow(journal, &at("a"), 3).await;
+    grow(journal, &at("b"), 1).await;
+    let newest = journal.head(&at("b")).await.unwrap().unwrap().position;
+    assert_eq!(journal.end().await.unwrap(), newest);
+}
+
 /// Backwards, from any place.
 pub async fn reads_go_backwards(make: Make) {
     let fixture = make().await;

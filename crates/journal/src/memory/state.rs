@@ -129,6 +129,10 @@ impl State {
         records.take(limit).map(|(_, record)| record.clone()).collect()
     }
 
+    pub(super) fn end(&self) -> Position {
+        self.events.keys().next_back().copied().unwrap_or_default()
+    }
+
     pub(super) fn streams(&self, after: Option<StreamName>, limit: usize) -> Vec<StreamSummary> {
         let from = after.map_or(Unbounded, Excluded);
         let summary = |(stream, state): (&StreamName, &StreamState)| StreamSummary {

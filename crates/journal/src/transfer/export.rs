@@ -97,7 +97,7 @@ impl Export<'_> {
     }
 
     async fn all(&mut self) -> Result<(), ExportError> {
-        let end = self.end().await?;
+        let end = self.journal.end().await?;
         let mut after = Position(0);
         while after < end {
             let mut page = self.journal.read_all(after, self.page.limit).await?;
@@ -108,23 +108,6 @@ impl Export<'_> {
             self.page.adapt(&page);
         }
         self.remaining_forks(end).await
-    }
-
-    /// The newest position there is. Events appended while this looks may or may not be included, part by part.
-    async fn end(&mut self) -> Result<Position, ExportError> {
-        let mut end = Position(0);
-        let mut after = None;
-        loop {
-            let page = self.journal.streams(after.take(), PAGE_MAX).await?;
-            for summary in &page {
-                let branches = self.journal.branches(&summary.stream).await?;
-                end = branches.iter().map(|branch| branch.head.position).fold(end, Position::max);
-            }
-            match page.into_iter().next_back() {
-                Some(last) => after = Some(last.stream),
-                None => return Ok(end),
-            }
-        }
     }
 
     async fn events(&mut self, page: &[Event]) -> Result<(), ExportError> {
