@@ -1,0 +1,58 @@
+//! Bytes nobody would write on purpose, and bytes somebody would.
+
+use weir_spec::{AgentSpec, FILE_BYTES_MAX};
+
+fn problem(bytes: &[u8]) -> String {
+    let problems = AgentSpec::read("agents/a/spec.yaml", bytes).unwrap_err();
+    let first = &problems[0];
+    format!(
+        "{} problem(s), {}:{} {}: {}",
+        problems.len(),
+        first.span.line,
+        first.span.column,
+        first.code,
+        first.message
+    )
+}
+
+#[test]
+fn bytes_that_are_no_text() {
+    insta::assert_snapshot!(problem(b"name: \xff\xfe"), @"1 problem(s), 1:7 spec::not-text: byte 0xff is not UTF-8 text");
+    insta::assert_snapshot!(problem(b"name: a\0b"), @"1 problem(s), 1:8 spec::not-text: control character U+0000 in a text file");
+    insta::assert_snapshot!(problem(b"name: \x1b[2Ja"), @"1 problem(s), 1:7 spec::not-text: control character U+001B in a text file");
+    insta::assert_snapshot!(problem("name: a\n\u{feff}model: b".as_bytes()), @"1 problem(s), 2:1 spec::syntax: a byte order mark must not appear inside a document");
+    insta::assert_snapshot!(problem(&vec![b' '; FILE_BYTES_MAX + 1]), @"1 problem(s), 1:1 spec::too-large: the file has 1048577 bytes; 1048576 are the most");
+}
+
+#[test]
+fn deep_nesting_ends_early() {
+    insta::assert_snapshot!(problem("[".repeat(FILE_BYTES_MAX).as_bytes()), @"1 problem(s), 1:256 spec::syntax: lists and mappings are nested too deep");
+    insta::assert_snapshot!(problem("{a: ".repeat(200).as_bytes()), @"1 problem(s), 1:257 spec::syntax: lists and mappings are nested more than 64 deep");
+    insta::assert_snapshot!(problem("- ".repeat(FILE_BYTES_MAX / 2).as_bytes()), @"1 problem(s), 1:129 spec::syntax: lists and mappings are nested more than 64 deep");
+    insta::assert_snapshot!(problem("? ".repeat(FILE_BYTES_MAX / 2).as_bytes()), @"1 problem(s), 1:129 spec::syntax: lists and mappings are nested more than 64 deep");
+    // Each alias alone is shallow.
+    let nested =
+        |name: &str, inner: &str| format!("{name}: &{name} {}{inner}{}\n", "[".repeat(40), "]".repeat(40));
+    insta::assert_snapshot!(problem((nested("a", "") + &nested("b", "*a")).as_bytes()), @"1 problem(s), 2:47 spec::syntax: lists and mappings are nested more than 64 deep");
+}
+
+#[test]
+fn aliases_cannot_unfold_without_end() {
+    let mut laughs = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for n in 1..10 {
+        let all = vec![format!("*a{}", n - 1); 10].join(", ");
+        laughs += &format!("a{n}: &a{n} [{all}]\n");
+    }
+    insta::assert_snapshot!(problem(laughs.as_bytes()), @"1 problem(s), 5:40 spec::too-large: the document unfolds into more than 100000 values or 4 MiB of text");
+    let text = format!("a: &a {}\nb: [{}]\n", "x".repeat(100_000), vec!["*a"; 1_000].join(", "));
+    insta::assert_snapshot!(problem(text.as_bytes()), @"1 problem(s), 2:81 spec::too-large: the document unfolds into more than 100000 values or 4 MiB of text");
+    insta::assert_snapshot!(problem(b"a: &a [*a]\n"), @"1 problem(s), 1:8 spec::syntax: an alias stands inside what it stands for");
+}
+
+#[test]
+fn many_problems_are_not_all_told() {
+    let yaml: String = (0..20_000).map(|n| format!("k{n}: 1\n")).collect();
+    insta::assert_snapshot!(problem(yaml.as_bytes()), @"101 problem(s), 1:1 spec::unknown-key: an agent has no field `k0`");
+    let last = AgentSpec::read("f", yaml.as_bytes()).unwrap_err().pop().unwrap();
+    assert_eq!(last.to_string(), "f:100:1: 19902 more problems are not shown");
+}

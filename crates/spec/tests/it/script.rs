@@ -1,0 +1,130 @@
+//! `models/<name>.yaml`.
+
+use std::time::Duration;
+
+use weir_spec::{Call, Reply, Script, When};
+use weir_types::{FailureClass, Json, Stop, Usage};
+
+use crate::shown;
+
+const FILE: &str = "models/demo.yaml";
+
+fn problems(yaml: &str) -> String {
+    match Script::read(FILE, yaml.as_bytes()) {
+        Ok(script) => format!("no problem: {script:?}"),
+        Err(problems) => shown(yaml.as_bytes(), &problems),
+    }
+}
+
+#[test]
+fn the_script_of_the_design_reads() {
+    let yaml = r#"
+replies:
+  - when: { user: '(?i)weather in (\w+)' }     # regex on the latest user message
+    think: "I need the forecast."
+    say: "Let me look."
+    call: [{ tool: lookup_weather, input: { unit: C, city: "{{1}}" } }, { tool: get_time }]
+  - when: { tool: lookup_weather, failed: true }
+    say: "It is {{result.temp}} degrees."
+  - when: { summarize: true }
+    say: "Earlier we talked about the weather."
+  - when: { user: "overload" }
+    error: overloaded
+    times: 2
+    delay: 50ms
+  - say: "I did not understand."
+    usage: { input: 1200, output: 80 }
+    chunk: 5
+    stop: max_tokens
+"#;
+    let text = |text: &str| Some(text.to_owned());
+    let expected = Script {
+        replies: vec![
+            Reply {
+                when: When { user: text(r"(?i)weather in (\w+)"), ..When::default() },
+                think: text("I need the forecast."),
+                say: text("Let me look."),
+                call: vec![
+                    Call {
+                        tool: "lookup_weather".to_owned(),
+                        input: Json::parse(r#"{"unit":"C","city":"{{1}}"}"#).unwrap(),
+                    },
+                    Call { tool: "get_time".to_owned(), input: Json::empty_object() },
+                ],
+                ..Reply::default()
+            },
+            Reply {
+                when: When { tool: text("lookup_weather"), failed: Some(true), ..When::default() },
+                say: text("It is {{result.temp}} degrees."),
+                ..Reply::default()
+            },
+            Reply {
+                when: When { summarize: true, ..When::default() },
+                say: text("Earlier we talked about the weather."),
+                ..Reply::default()
+            },
+            Reply {
+                when: When { user: text("overload"), ..When::default() },
+                error: Some(FailureClass::Overloaded),
+                times: Some(2),
+                delay: Some(Duration::from_millis(50)),
+                ..Reply::default()
+            },
+            Reply {
+                say: text("I did not understand."),
+                usage: Some(Usage { input_tokens: 1_200, output_tokens: 80, ..Usage::default() }),
+                chunk: Some(5),
+                stop: Some(Stop::MaxTokens),
+                ..Reply::default()
+            },
+        ],
+    };
+    assert_eq!(Script::read(FILE, yaml.as_bytes()).unwrap(), expected);
+}
+
+/// A model that says nothing is a model too: tests need one.
+#[test]
+fn nothing_can_be_said() {
+    let script = Script::read(FILE, b"replies: [{ say: '' }]").unwrap();
+    assert_eq!(script.replies, [Reply { say: Some(String::new()), ..Reply::default() }]);
+}
+
+#[test]
+fn every_problem_is_told_at_once() {
+    let yaml = r#"replies:
+  - when: { user: 'weather in (\w+', tool: x, summarize: yes }
+  - when: { failed: true }
+    say: hello
+    error: overlaoded
+    stop: end
+  - when: { user: a, summarize: true }
+    call: [{ tool: get time, input: [1] }, { input: {} }, { tool: a, input: { x: .nan } }]
+  - say: { nested: true }
+    usage: { input: -5, outptu: 3 }
+    delay: 50
+    chunk: 0
+    stop: maxtokens
+  - call: { tool: a }
+  - nothing
+"#;
+    insta::assert_snapshot!(problems(yaml));
+}
+
+#[test]
+fn a_template_without_quotes_is_explained() {
+    insta::assert_snapshot!(problems("replies:\n  - call: [{ tool: a, input: { city: {{1}} } }]\n"), @r#"
+    2:39 ‹{1}› spec::syntax
+      a key is text, not a mapping
+      → text that begins with `{` needs quotes, like `"{{1}}"`
+    "#);
+    insta::assert_snapshot!(problems("replies: []\n"), @r#"
+    1:10 ‹[]› spec::wrong-value
+      a script without replies cannot answer
+      → add one, for example `- say: "Hello."`
+    "#);
+    insta::assert_snapshot!(problems("reply: []\n"), @"
+    1:1 ‹reply› spec::unknown-key
+      a script has no field `reply`
+      → did you mean `replies`?
+    ");
+}
