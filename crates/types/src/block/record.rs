@@ -1,7 +1,7 @@
 //! Blocks as they are stored. One flat record instead of a tagged enum: serde buffers tagged enums, which would
 //! reorder the keys of what must stay verbatim.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Block, Sent, Source, View};
 use crate::Json;
@@ -17,7 +17,7 @@ pub(super) struct BlockRecord {
     id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     input: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     content: Option<Vec<BlockRecord>>,
@@ -33,6 +33,11 @@ pub(super) struct BlockRecord {
     url: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sent: Option<Sent>,
+}
+
+/// Some servers send `null` for arguments: that is a value, and only a field that is absent is none.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(deserializer).map(Some)
 }
 
 /// A stored block that makes no sense.

@@ -43,6 +43,12 @@ fn blocks_keep_their_order_and_spelling() {
 }
 
 #[test]
+fn arguments_may_be_null() {
+    let call = View::ToolUse { id: "t1".into(), name: "f".into(), input: Json::null() };
+    check(&call.into(), r#"{"type":"tool_use","id":"t1","name":"f","input":null}"#);
+}
+
+#[test]
 fn a_block_without_what_it_needs_is_refused() {
     let refused = |json: &str| serde_json::from_str::<Block>(json).unwrap_err().to_string();
     assert_eq!(refused(r#"{"type":"text"}"#), "a block of type `text` needs `text`");
