@@ -42,24 +42,24 @@ pub struct Script {
 /// One rule of a script. Texts may hold templates such as `{{1}}` and `{{result.temp}}`; they are kept as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
-    /// What it answers to; without any condition, everything.
-    pub when: When,
+    /// What it answers to; everything, if absent.
+    pub when: Option<When>,
     /// What the model thinks.
     pub think: Option<String>,
     /// What it says.
     pub say: Option<String>,
     /// The tools it calls, all at once.
     pub call: Vec<Call>,
-    /// The failure it ends with instead of an answer.
+    /// The failure it ends with, after whatever it thinks and says.
     pub error: Option<FailureClass>,
-    /// How often it answers before it falls through; without end, if absent.
-    pub times: Option<u64>,
+    /// How many attempts fail before it falls through; all of them, if absent.
+    pub times: Option<u32>,
     /// The tokens it reports.
     pub usage: Option<Usage>,
-    /// The time it takes before it says anything.
+    /// The pause before each delta.
     pub delay: Option<Duration>,
     /// Characters of one delta.
-    pub chunk: Option<u64>,
+    pub chunk: Option<u32>,
     /// Why the answer ends.
     pub stop: Option<Stop>,
 }
@@ -67,11 +67,11 @@ pub struct Reply {
 /// When a reply matches. Every condition that is there has to hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct When {
-    /// A regular expression that the latest user message matches, when no tool result is newer.
+    /// A regular expression that the latest user message matches; on its own, only when no tool result is newer.
     pub user: Option<String>,
     /// The tool whose result is the newest message.
     pub tool: Option<String>,
-    /// Whether that result is a failure; both match, if absent.
+    /// Whether the newest message is a result that failed, or one that did not.
     pub failed: Option<bool>,
     /// Whether the request asks for a summary.
     pub summarize: bool,
@@ -114,39 +114,36 @@ fn reply(node: &Node, findings: &mut Findings) -> Option<Reply> {
     let text =
         |name, findings: &mut Findings| fields.get(name).and_then(|node| values::words(node, name, findings));
     let reply = Reply {
-        when: fields.get("when").and_then(|node| when(node, findings)).unwrap_or_default(),
+        when: fields.get("when").and_then(|node| when(node, findings)),
         think: text("think", findings),
         say: text("say", findings),
         call: fields.get("call").and_then(|node| calls(node, findings)).unwrap_or_default(),
         error: fields.get("error").and_then(|node| values::word(node, "error", &classes(), findings)),
-        times: fields.get("times").and_then(|node| values::count(node, "times", findings)),
+        times: fields.get("times").and_then(|node| values::small_count(node, "times", findings)),
         usage: fields.get("usage").and_then(|node| usage(node, findings)),
         delay: fields.get("delay").and_then(|node| values::duration(node, "delay", findings)),
-        chunk: fields.get("chunk").and_then(|node| values::count(node, "chunk", findings)),
+        chunk: fields.get("chunk").and_then(|node| values::small_count(node, "chunk", findings)),
         stop: fields.get("stop").and_then(|node| values::word(node, "stop", &STOPS, findings)),
     };
     check_sense(&fields, findings);
     Some(reply)
 }
 
-/// A reply either answers or fails.
+/// A reply does something, and none of its fields is without effect.
 fn check_sense(fields: &Fields<'_>, findings: &mut Findings) {
-    const ANSWER: [&str; 3] = ["think", "say", "call"];
-    let answers = ANSWER.iter().any(|name| fields.get(name).is_some());
-    match (fields.get("error").is_some(), answers) {
-        (true, _) => {
-            for name in
-                ANSWER.iter().chain(&["usage", "chunk", "stop"]).filter(|name| fields.get(name).is_some())
-            {
-                let message = format!("a reply with `error` cannot have `{name}`");
-                findings.add("spec::contradiction", fields.place_of(name), message, "make it two replies");
-            }
-        }
-        (false, true) => {}
-        (false, false) => {
-            let help = "add `say`, `call` or `error`";
-            findings.add("spec::missing", fields.place(), "a reply has to say, call or fail", help);
-        }
+    let has = |name| fields.get(name).is_some();
+    if !["think", "say", "call", "error"].into_iter().any(has) {
+        let help = "add `say`, `call` or `error`";
+        findings.add("spec::missing", fields.place(), "a reply has to say, call or fail", help);
+    }
+    if has("error") && has("stop") {
+        let help = "keep one of them: `stop` is why an answer ends";
+        let message = "a reply with `error` has no answer, and so no `stop`";
+        findings.add("spec::contradiction", fields.place_of("stop"), message, help);
+    }
+    if has("times") && !has("error") {
+        let help = "remove it, or add `error`: it counts the attempts that fail";
+        findings.add("spec::missing", fields.place_of("times"), "`times` needs `error`", help);
     }
 }
 
@@ -161,21 +158,6 @@ fn when(node: &Node, findings: &mut Findings) -> Option<When> {
     let tool = text("tool", findings);
     let failed = fields.get("failed").and_then(|node| values::truth(node, "failed", findings));
     let summarize = fields.get("summarize").and_then(|node| values::truth(node, "summarize", findings));
-    let both = |one: &str, other: &str, findings: &mut Findings| {
-        if fields.get(one).is_some() && fields.get(other).is_some() {
-            let message = format!("no request matches both `{one}` and `{other}`");
-            findings.add("spec::contradiction", fields.place_of(other), message, "make it two replies");
-        }
-    };
-    both("user", "tool", findings);
-    if summarize == Some(true) {
-        both("user", "summarize", findings);
-        both("tool", "summarize", findings);
-    }
-    if fields.get("failed").is_some() && fields.get("tool").is_none() {
-        let help = "add `tool`, the one whose result it is";
-        findings.add("spec::missing", fields.place_of("failed"), "`failed` needs `tool`", help);
-    }
     Some(When {
         user: user.map(|text| text.value),
         tool: tool.map(|text| text.value),

@@ -34,6 +34,13 @@ pub(crate) fn count(node: &Node, field: &str, findings: &mut Findings) -> Option
     Some(number)
 }
 
+/// A whole number, one or more, but not beyond counting.
+pub(crate) fn small_count(node: &Node, field: &str, findings: &mut Findings) -> Option<u32> {
+    let number = count(node, field, findings)?;
+    let small = u32::try_from(number).ok();
+    small.or_else(|| refuse(node, format!("`{field}` is too large"), "use a smaller number", findings))
+}
+
 /// A whole number.
 pub(crate) fn whole(node: &Node, field: &str, findings: &mut Findings) -> Option<u64> {
     let plain = match &node.value {

@@ -41,7 +41,7 @@ replies:
     let expected = Script {
         replies: vec![
             Reply {
-                when: When { user: text(r"(?i)weather in (\w+)"), ..When::default() },
+                when: Some(When { user: text(r"(?i)weather in (\w+)"), ..When::default() }),
                 think: text("I need the forecast."),
                 say: text("Let me look."),
                 call: vec![
@@ -54,17 +54,17 @@ replies:
                 ..Reply::default()
             },
             Reply {
-                when: When { tool: text("lookup_weather"), failed: Some(true), ..When::default() },
+                when: Some(When { tool: text("lookup_weather"), failed: Some(true), ..When::default() }),
                 say: text("It is {{result.temp}} degrees."),
                 ..Reply::default()
             },
             Reply {
-                when: When { summarize: true, ..When::default() },
+                when: Some(When { summarize: true, ..When::default() }),
                 say: text("Earlier we talked about the weather."),
                 ..Reply::default()
             },
             Reply {
-                when: When { user: text("overload"), ..When::default() },
+                when: Some(When { user: text("overload"), ..When::default() }),
                 error: Some(FailureClass::Overloaded),
                 times: Some(2),
                 delay: Some(Duration::from_millis(50)),
@@ -92,12 +92,13 @@ fn nothing_can_be_said() {
 #[test]
 fn every_problem_is_told_at_once() {
     let yaml = r#"replies:
-  - when: { user: 'weather in (\w+', tool: x, summarize: yes }
+  - when: { user: 'weather in (\w+', sumarize: true, failed: yes }
   - when: { failed: true }
     say: hello
     error: overlaoded
     stop: end
-  - when: { user: a, summarize: true }
+    times: 5000000000
+  - times: 3
     call: [{ tool: get time, input: [1] }, { input: {} }, { tool: a, input: { x: .nan } }]
   - say: { nested: true }
     usage: { input: -5, outptu: 3 }
