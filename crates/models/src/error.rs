@@ -34,6 +34,11 @@ impl ModelError {
         Self { retry_after: delay, ..self }
     }
 
+    /// What a server said, at its length: whoever knows the key takes it out before the message is cut.
+    pub(crate) fn said(class: FailureClass, message: String) -> Self {
+        Self { class, message, retry_after: None, usage: None }
+    }
+
     pub(crate) fn invalid(message: impl AsRef<str>) -> Self {
         Self::new(FailureClass::Invalid, message)
     }

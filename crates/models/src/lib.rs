@@ -28,13 +28,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod connect;
 mod error;
+mod failure;
 mod fields;
+mod http;
 mod model;
 mod offline;
+mod remote;
 mod secret;
+mod sse;
+mod wires;
 
+pub use connect::connect;
 pub use error::ModelError;
+pub use http::{Endpoint, HttpClient, Limits, usual_key_env};
 pub use model::{Channel, Delta, Model, Piece};
 pub use offline::scripted;
 pub use offline::{Echo, Recorded, Replay, Scripted};
