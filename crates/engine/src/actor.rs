@@ -1,0 +1,378 @@
+//! A session's task: fold, decide, do, append.
+//!
+//! It holds the session's state while there is something to do and a little longer. Whatever it decides goes into a
+//! draft; the draft is written down before anything that it guards is started. When another process has appended in
+//! between, what *happened* is kept and what was only *decided* is decided again.
+
+mod asking;
+mod calling;
+mod commit;
+mod waiting;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use weir_journal::now;
+use weir_kernel::{
+    About, Body, CallState, Closing, Next, Phase, ResumeReason, RunCancelled, RunErrored, RunFinished,
+    RunParked, RunStarted, Session, SessionCreated, SessionResumed, ToolFailed, Trigger, decide,
+};
+use weir_types::{BranchId, CallId, FailureClass, OwnerId, RunId, Seq, Timestamp, text_of};
+
+use self::asking::Attempt;
+use self::calling::Finished;
+pub(crate) use self::commit::attrs;
+use crate::address::Address;
+use crate::draft::{Draft, Nature};
+use crate::error::EngineError;
+use crate::live::Live;
+use crate::outcome::Outcome;
+use crate::setup::Runnable;
+use crate::shared::Shared;
+use crate::store;
+
+/// What a session's task is asked to do.
+pub(crate) enum Command {
+    /// Something was said, or happened.
+    Input {
+        /// How the session begins, if it does.
+        created: Option<Box<SessionCreated>>,
+        /// What.
+        body: Box<Body>,
+        /// Who.
+        actor: String,
+        /// Told when it is durable.
+        reply: Reply,
+    },
+    /// Go on, whatever stopped it.
+    Resume {
+        /// Told when it is durable.
+        reply: Reply,
+    },
+}
+
+/// Told when what was asked for is durable: the newest event's place.
+pub(crate) type Reply = oneshot::Sender<Result<Seq, EngineError>>;
+
+/// What a session's task is doing, for those who wait for it.
+#[derive(Clone, Debug)]
+pub(crate) enum Standing {
+    /// Something.
+    Working,
+    /// Nothing, and this came of it.
+    Resting(Arc<Outcome>),
+    /// It gave up.
+    Failed(EngineError),
+}
+
+/// What this process has to do with the session's ownership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hold {
+    /// Nothing.
+    None,
+    /// The draft claims it.
+    Claiming,
+    /// It is ours.
+    Held,
+}
+
+/// Whether to decide again at once.
+enum Flow {
+    Again,
+    /// Wait for something to happen first.
+    Wait,
+    /// Nothing is under way: the session can leave memory.
+    Rest,
+}
+
+/// A session's task.
+pub(crate) struct Actor {
+    shared: Arc<Shared>,
+    address: Address,
+    branch: BranchId,
+    /// Folded, the draft included.
+    session: Session,
+    /// The newest event in the journal that is folded.
+    durable: Seq,
+    snapshot: Seq,
+    draft: Draft,
+    hold: Hold,
+    /// The dead process that the session is taken over from.
+    replacing: Option<OwnerId>,
+    runnable: Option<(RunId, Arc<Runnable>)>,
+    asking: Option<Attempt>,
+    calls: JoinSet<Finished>,
+    call_ids: HashMap<tokio::task::Id, CallId>,
+    cancel_calls: CancellationToken,
+    commands: mpsc::Receiver<Command>,
+    replies: Vec<Reply>,
+    /// Someone asked to go on; not written down yet.
+    resuming: bool,
+    /// When a failed model call is repeated.
+    retry_at: Option<Instant>,
+    /// When an approval expires.
+    due: Option<Timestamp>,
+    standing: watch::Sender<Standing>,
+    poke: Arc<Notify>,
+    live: Arc<Live>,
+}
+
+impl Actor {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        address: Address,
+        commands: mpsc::Receiver<Command>,
+        standing: watch::Sender<Standing>,
+        poke: Arc<Notify>,
+    ) -> Self {
+        let (branch, live) = (address.branch_id(), shared.live(&address));
+        let cancel_calls = shared.stopping.child_token();
+        Self {
+            shared,
+            address,
+            branch,
+            session: Session::default(),
+            durable: Seq(0),
+            snapshot: Seq(0),
+            draft: Draft::default(),
+            hold: Hold::None,
+            replacing: None,
+            runnable: None,
+            asking: None,
+            calls: JoinSet::new(),
+            call_ids: HashMap::new(),
+            cancel_calls,
+            commands,
+            replies: Vec::new(),
+            resuming: false,
+            retry_at: None,
+            due: None,
+            standing,
+            poke,
+            live,
+        }
+    }
+
+    pub(crate) async fn run(mut self) {
+        if let Err(error) = self.live_through().await {
+            for reply in self.replies.drain(..) {
+                let _ = reply.send(Err(error.clone()));
+            }
+            self.standing.send_replace(Standing::Failed(error.clone()));
+            self.refuse_rest(&error);
+        }
+        self.shared.retire(&self.address);
+        // Whoever sent a command in the last moment finds the channel closed and asks again.
+        self.commands.close();
+        self.refuse_rest(&EngineError::Stopping);
+    }
+
+    fn refuse_rest(&mut self, error: &EngineError) {
+        while let Ok(command) = self.commands.try_recv() {
+            let (Command::Input { reply, .. } | Command::Resume { reply, .. }) = command;
+            let _ = reply.send(Err(error.clone()));
+        }
+    }
+
+    async fn live_through(&mut self) -> Result<(), EngineError> {
+        self.reload().await?;
+        loop {
+            match self.step().await? {
+                Flow::Again => {}
+                Flow::Wait => self.wait().await?,
+                Flow::Rest => {
+                    if !self.rest().await? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Folds what is in the journal, and then what is drafted and cannot be taken back.
+    async fn reload(&mut self) -> Result<(), EngineError> {
+        let loaded = store::load(&*self.shared.setup.journal, &self.address).await?;
+        let fork = match loaded {
+            Some(loaded) => {
+                (self.session, self.snapshot) = (loaded.session, loaded.snapshot);
+                loaded.fork
+            }
+            None => {
+                self.session = Session::default();
+                None
+            }
+        };
+        self.durable = self.session.seq;
+        if self.hold == Hold::Claiming {
+            self.hold = Hold::None;
+        }
+        let old = std::mem::take(&mut self.draft);
+        if let Some(fork) = fork {
+            self.draft.add(&mut self.session, fork.into(), About::default(), Nature::Decision);
+        }
+        self.draft.take_facts(&mut self.session, old);
+        if self.resuming {
+            self.go_on();
+        }
+        Ok(())
+    }
+
+    /// Decides, and does what was decided.
+    async fn step(&mut self) -> Result<Flow, EngineError> {
+        let runnable = match self.runnable().await {
+            Ok(Some(runnable)) => runnable,
+            Ok(None) => return self.pause(None).await,
+            Err(error) => return self.without_agent(error).await,
+        };
+        let next = decide(&self.session, &runnable.agent, now());
+        match next {
+            Next::Rest => self.pause(None).await,
+            Next::Wait { due } => self.pause(due).await,
+            // What is under way is not ours: its process is gone, or still at it. Claiming tells.
+            Next::Busy if self.hold == Hold::None => {
+                self.claim();
+                Ok(Flow::Again)
+            }
+            Next::Busy => self.write_down_and_wait().await,
+            Next::StartRun => Ok(self.start_run(Trigger::Input)),
+            Next::CallModel { begin, attempt, not_before } => {
+                self.ask_model(&runnable, begin, attempt, not_before).await
+            }
+            Next::Compact { begin, attempt, not_before, plan } => {
+                self.ask_summary(&runnable, begin, attempt, not_before, plan).await
+            }
+            Next::RequestTools(uses) => Ok(self.request_tools(&runnable.agent, uses)),
+            Next::Authorise(calls) => self.authorise(&runnable.agent, &calls).await,
+            Next::AskAgain(calls) => Ok(self.ask_again(&calls)),
+            Next::Execute(calls) => self.execute(&runnable.agent, &calls).await,
+            Next::Close(closings) => Ok(self.close(closings)),
+            Next::Cancel(closings) => self.end(closings, RunCancelled {}.into()).await,
+            Next::Park { why, closing } => self.end(closing, RunParked { why }.into()).await,
+            Next::Fail { class, message } => self.end(Vec::new(), RunErrored { class, message }.into()).await,
+            Next::Finish { stop } => {
+                let finished = self.finished(stop);
+                self.end(Vec::new(), finished.into()).await
+            }
+        }
+    }
+
+    /// The agent, if there is anything it could do. Asked for anew for each run.
+    async fn runnable(&mut self) -> Result<Option<Arc<Runnable>>, EngineError> {
+        let Some(created) = &self.session.created else { return Ok(None) };
+        let run = self.session.run.as_ref().map(|run| run.id);
+        if run.is_none() && self.session.inbox.is_empty() {
+            return Ok(None);
+        }
+        if let Some((of, runnable)) = &self.runnable
+            && Some(*of) == run
+        {
+            return Ok(Some(Arc::clone(runnable)));
+        }
+        let runnable = self.shared.setup.agents.agent(&created.agent).await.map_err(EngineError::Agent)?;
+        self.runnable = run.map(|run| (run, Arc::clone(&runnable)));
+        Ok(Some(runnable))
+    }
+
+    /// A run whose agent cannot be had fails; without a run, whoever wanted one is told.
+    async fn without_agent(&mut self, error: EngineError) -> Result<Flow, EngineError> {
+        if self.session.active_run().is_none() {
+            return Err(error);
+        }
+        let message = error.to_string();
+        self.end(Vec::new(), RunErrored { class: FailureClass::Invalid, message }.into()).await
+    }
+
+    /// Adds what was decided to the draft. Only the owner decides.
+    fn decided(&mut self, body: impl Into<Body>) -> Flow {
+        self.claim();
+        let about = self.about(None);
+        self.draft.add(&mut self.session, body.into(), about, Nature::Decision);
+        Flow::Again
+    }
+
+    /// Adds what happened to the draft.
+    fn happened(&mut self, body: impl Into<Body>, duration_ms: u64) {
+        let about = self.about(Some(duration_ms));
+        self.draft.add(&mut self.session, body.into(), about, Nature::Fact);
+    }
+
+    fn about(&self, duration_ms: Option<u64>) -> About {
+        let run = self.session.run.as_ref();
+        About {
+            actor: self.session.created.as_ref().map(|created| created.principal.clone()),
+            run: run.map(|run| run.id),
+            iteration: run.map(|run| run.iteration).filter(|iteration| *iteration > 0),
+            duration_ms,
+            ..About::default()
+        }
+    }
+
+    /// Makes the draft claim the session, unless it is ours.
+    fn claim(&mut self) {
+        if self.hold != Hold::None {
+            return;
+        }
+        self.hold = Hold::Claiming;
+        // A session that was left in good order has no owner, and nothing under way.
+        let went_down = self.replacing.is_some() || self.has_effects_under_way();
+        self.resumed(if went_down { ResumeReason::Recovery } else { ResumeReason::Input });
+    }
+
+    fn has_effects_under_way(&self) -> bool {
+        let calling = self.session.run.as_ref().is_some_and(|run| matches!(run.phase, Phase::Calling(_)));
+        calling || self.session.calls().iter().any(|call| call.state == CallState::Running)
+    }
+
+    fn start_run(&mut self, trigger: Trigger) -> Flow {
+        let run = RunId::from_u128(u128::from_be_bytes(weir_journal::mint().to_bytes()));
+        self.decided(RunStarted { run, trigger, lane: "direct".to_owned() })
+    }
+
+    fn resumed(&mut self, reason: ResumeReason) {
+        self.hold = Hold::Claiming;
+        let (owner, about) = (self.shared.setup.owners.me(), self.about(None));
+        let resumed = SessionResumed { reason, owner };
+        self.draft.add(&mut self.session, resumed.into(), about, Nature::Decision);
+    }
+
+    fn close(&mut self, closings: Vec<Closing>) -> Flow {
+        for closing in closings {
+            self.expire(closing.call);
+            self.decided(ToolFailed {
+                call: closing.call,
+                class: closing.class,
+                message: closing.message,
+                outcome: closing.outcome,
+            });
+        }
+        Flow::Again
+    }
+
+    /// Ends or pauses the run, and lets go of the session in the same append.
+    async fn end(&mut self, closings: Vec<Closing>, last: Body) -> Result<Flow, EngineError> {
+        if self.stop_effects().await {
+            return Ok(Flow::Again);
+        }
+        self.close(closings);
+        self.decided(last);
+        self.commit(Release::Yes).await?;
+        Ok(Flow::Again)
+    }
+
+    fn finished(&self, stop: weir_types::Stop) -> RunFinished {
+        let answer = self.session.transcript.last_assistant().map(|entry| text_of(&entry.content));
+        let spent = self.session.run.as_ref().map(|run| run.spent).unwrap_or_default();
+        RunFinished { stop, answer, usage: spent.usage, cost: spent.cost }
+    }
+}
+
+/// Whether an append lets go of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Release {
+    Yes,
+    No,
+}

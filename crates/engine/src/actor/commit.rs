@@ -1,0 +1,159 @@
+//! Writing the draft down: atomically, in our place, or not at all.
+
+use std::time::{Duration, Instant};
+
+use weir_journal::{AppendError, Attrs, Expected, Ownership, Part, Status};
+use weir_kernel::{CallState, Lifecycle, Session};
+use weir_types::{Explain, Fault, OwnerId, Seq, Timestamp};
+
+use super::{Actor, Hold, Release, Standing};
+use crate::error::EngineError;
+use crate::owners::Standing as Life;
+use crate::store;
+
+/// The longest pause between two tries to write to a storage that fails.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// Whether the draft was written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Committed {
+    Yes,
+    /// The session had moved on, or belonged to a dead process: decide again.
+    Rebased,
+}
+
+impl Actor {
+    /// Writes the draft down. A storage that fails is tried again for a while: what has happened must not be lost.
+    pub(super) async fn commit(&mut self, release: Release) -> Result<Committed, EngineError> {
+        if self.draft.is_empty() {
+            return Ok(Committed::Yes);
+        }
+        let began = Instant::now();
+        let mut pause = Duration::from_millis(50);
+        loop {
+            let parts = self.parts(release);
+            match self.shared.setup.journal.append(parts).await {
+                Ok(_) => {
+                    self.committed(release).await;
+                    return Ok(Committed::Yes);
+                }
+                Err(AppendError::Conflict { .. }) => {
+                    self.reload().await?;
+                    return Ok(Committed::Rebased);
+                }
+                Err(AppendError::Fenced { owner, .. }) => {
+                    self.take_over(owner).await?;
+                    return Ok(Committed::Rebased);
+                }
+                Err(error) if self.can_wait(&error, began) => {
+                    self.standing.send_replace(Standing::Failed(error.into()));
+                    tokio::select! {
+                        () = tokio::time::sleep(pause) => pause = (pause * 2).min(PAUSE_MAX),
+                        () = self.shared.stopping.cancelled() => return Err(EngineError::Stopping),
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn can_wait(&self, error: &AppendError, began: Instant) -> bool {
+        error.fault() == Fault::Storage && began.elapsed() < self.shared.setup.options.storage_patience
+    }
+
+    fn parts(&self, release: Release) -> Vec<Part> {
+        let me = self.shared.setup.owners.me();
+        let owner = match (self.hold, release) {
+            (Hold::None, _) => Ownership::Unchecked,
+            (Hold::Claiming, _) => Ownership::Claim { by: me, replacing: self.replacing },
+            (Hold::Held, Release::No) => Ownership::Held(me),
+            (Hold::Held, Release::Yes) => Ownership::Release(me),
+        };
+        let expected =
+            if self.durable == Seq(0) { Expected::NoStream } else { Expected::Exactly(self.durable) };
+        let (events, children) = self.draft.to_append();
+        let attrs = Some(attrs(&self.session));
+        let part = Part { branch: self.branch.clone(), expected, key: None, owner, events, attrs };
+        std::iter::once(part).chain(children).collect()
+    }
+
+    async fn committed(&mut self, release: Release) {
+        self.draft.clear();
+        self.durable = self.session.seq;
+        self.hold = match (self.hold, release) {
+            (Hold::None, _) | (Hold::Held, Release::Yes) => Hold::None,
+            (Hold::Claiming, _) | (Hold::Held, Release::No) => Hold::Held,
+        };
+        if self.hold == Hold::Held {
+            self.replacing = None;
+        }
+        self.resuming = false;
+        self.standing.send_replace(Standing::Working);
+        for reply in self.replies.drain(..) {
+            // Whoever asked may have gone.
+            let _ = reply.send(Ok(self.durable));
+        }
+        if self.durable.0 - self.snapshot.0 >= self.shared.setup.options.snapshot_every {
+            self.take_snapshot().await;
+        }
+    }
+
+    pub(super) async fn take_snapshot(&mut self) {
+        store::remember(&*self.shared.setup.journal, &self.branch, &self.session).await;
+        self.snapshot = self.durable;
+    }
+
+    /// The session belongs to another process. If that is dead, the next draft takes it over.
+    async fn take_over(&mut self, owner: Option<OwnerId>) -> Result<(), EngineError> {
+        let owned = |pid| EngineError::Owned { address: self.address.clone(), pid };
+        let Some(owner) = owner else {
+            // It was ours, and somebody has taken and released it since: we were taken for dead.
+            return Err(owned(None));
+        };
+        if self.hold == Hold::Held {
+            return Err(owned(None));
+        }
+        match self.shared.setup.owners.standing(owner).await {
+            Ok(Life::Dead) => {
+                self.replacing = Some(owner);
+                self.reload().await
+            }
+            Ok(Life::Alive { pid }) => Err(owned(pid)),
+            // Who cannot be shown to be dead is alive.
+            Err(_) => Err(owned(None)),
+        }
+    }
+}
+
+/// The row by which a session is found without folding it.
+pub(crate) fn attrs(session: &Session) -> Attrs {
+    let created = session.created.as_ref();
+    let short = |text: &String| text.chars().take(Attrs::TEXT_MAX / 4).collect::<String>();
+    Attrs {
+        status: status(session),
+        principal: created.map(|created| short(&created.principal)),
+        agent: created.map(|created| short(&created.agent)),
+        title: session.title.as_ref().map(short),
+        due: due(session),
+    }
+}
+
+fn status(session: &Session) -> Status {
+    match (&session.lifecycle, &session.run) {
+        (Lifecycle::Closed(_), _) => Status::Closed,
+        (Lifecycle::Halted(_), _) => Status::Halted,
+        (Lifecycle::Open, Some(run)) if run.parked.is_some() || session.is_waiting() => Status::Waiting,
+        (Lifecycle::Open, Some(_)) => Status::Running,
+        // Something was said that no run has taken up yet: it must be found after a crash.
+        (Lifecycle::Open, None) if !session.inbox.is_empty() => Status::Running,
+        (Lifecycle::Open, None) => Status::Idle,
+    }
+}
+
+fn due(session: &Session) -> Option<Timestamp> {
+    let expiry = |call: &weir_kernel::Call| match call.state {
+        CallState::Awaiting { expires, .. } => expires,
+        _ => None,
+    };
+    session.calls().iter().filter_map(expiry).min()
+}

@@ -1,0 +1,219 @@
+//! What a session's task waits for: commands, its stream, the model, its tools, the clock.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tokio::time::Instant;
+use weir_journal::{PAGE_MAX, now};
+use weir_kernel::{About, Body, Entry, FoldError, Lifecycle, ResumeReason, Trigger};
+use weir_models::{ModelError, Piece};
+use weir_types::Timestamp;
+
+use super::commit::Committed;
+use super::{Actor, Command, Flow, Release, Reply, Standing};
+use crate::draft::Nature;
+use crate::error::EngineError;
+use crate::outcome::Outcome;
+
+/// A wait that nothing else ends is looked at again after this long.
+const WAIT_MAX: Duration = Duration::from_secs(3_600);
+
+/// What happened while waiting.
+enum Wake {
+    Command(Option<Command>),
+    Poke,
+    Piece(Option<Result<Piece, ModelError>>),
+    Called(Result<(tokio::task::Id, super::calling::Finished), tokio::task::JoinError>),
+    Time,
+    Stopping,
+}
+
+impl Actor {
+    /// What the draft holds is written down before a wait: somebody may be waiting for it, and nobody knows how long
+    /// it takes.
+    pub(super) async fn write_down_and_wait(&mut self) -> Result<Flow, EngineError> {
+        Ok(match self.commit(Release::No).await? {
+            Committed::Yes => Flow::Wait,
+            Committed::Rebased => Flow::Again,
+        })
+    }
+
+    /// Nothing is under way. The session is let go of, if there is still something to write down.
+    pub(super) async fn pause(&mut self, due: Option<Timestamp>) -> Result<Flow, EngineError> {
+        match self.commit(Release::Yes).await? {
+            Committed::Rebased => return Ok(Flow::Again),
+            Committed::Yes => {}
+        }
+        self.due = due;
+        Ok(Flow::Rest)
+    }
+
+    /// Waits until something happens to what is under way.
+    pub(super) async fn wait(&mut self) -> Result<(), EngineError> {
+        let until = self.next_moment();
+        let wake = self.next_wake(until).await;
+        self.woken(wake).await
+    }
+
+    /// Waits for something new to do; false, if there was nothing for so long that the session leaves memory.
+    pub(super) async fn rest(&mut self) -> Result<bool, EngineError> {
+        self.standing.send_replace(Standing::Resting(Outcome::of(&self.session).into()));
+        let idle = self.shared.setup.options.idle_after;
+        let due = self.due.take().map_or(WAIT_MAX, until);
+        let wake = self.next_wake(Instant::now() + idle.min(due)).await;
+        if let Wake::Time = wake {
+            if due <= idle {
+                return Ok(true);
+            }
+            if self.session.seq.0 - self.snapshot.0 >= self.shared.setup.options.snapshot_every / 4 {
+                self.take_snapshot().await;
+            }
+            return Ok(false);
+        }
+        self.woken(wake).await?;
+        Ok(true)
+    }
+
+    async fn next_wake(&mut self, until: Instant) -> Wake {
+        let (model_idle, calls_idle) = (self.asking.is_none(), self.calls.is_empty());
+        let piece = async {
+            match &mut self.asking {
+                Some(attempt) => attempt.pieces.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            command = self.commands.recv() => Wake::Command(command),
+            () = self.poke.notified() => Wake::Poke,
+            piece = piece, if !model_idle => Wake::Piece(piece),
+            Some(called) = self.calls.join_next_with_id(), if !calls_idle => Wake::Called(called),
+            () = tokio::time::sleep_until(until) => Wake::Time,
+            () = self.shared.stopping.cancelled() => Wake::Stopping,
+        }
+    }
+
+    async fn woken(&mut self, wake: Wake) -> Result<(), EngineError> {
+        match wake {
+            Wake::Command(Some(command)) => self.obey(command),
+            // The last handle is gone with the engine.
+            Wake::Command(None) | Wake::Stopping => return Err(EngineError::Stopping),
+            Wake::Poke => self.absorb().await?,
+            Wake::Piece(piece) => self.heard(piece),
+            Wake::Called(called) => self.called(called),
+            Wake::Time => self.time_passed().await?,
+        }
+        Ok(())
+    }
+
+    /// The next moment at which something has to be done, whatever happens.
+    fn next_moment(&self) -> Instant {
+        let moments = [self.asking_moment(), self.retry_at];
+        moments.into_iter().flatten().min().unwrap_or_else(|| Instant::now() + WAIT_MAX)
+    }
+
+    /// Folds what others have appended.
+    async fn absorb(&mut self) -> Result<(), EngineError> {
+        if !self.draft.is_empty() {
+            // The next commit notices.
+            return Ok(());
+        }
+        loop {
+            let page = self.shared.setup.journal.read(&self.branch, self.session.seq, PAGE_MAX).await?;
+            for event in &page {
+                self.session.apply(event).map_err(|source| self.unreadable(source))?;
+            }
+            self.durable = self.session.seq;
+            if page.len() < PAGE_MAX {
+                return Ok(());
+            }
+        }
+    }
+
+    fn unreadable(&self, source: FoldError) -> EngineError {
+        EngineError::Unreadable { address: self.address.clone(), source: source.into() }
+    }
+
+    fn obey(&mut self, command: Command) {
+        self.standing.send_replace(Standing::Working);
+        match command {
+            Command::Input { created, body, actor, reply } => {
+                if let Err(error) = self.acceptable(created.is_some(), &body) {
+                    let _ = reply.send(Err(error));
+                    return;
+                }
+                let about = || About { actor: Some(actor.clone()), ..self.about(None) };
+                let (first, second) = (about(), about());
+                if let Some(created) = created {
+                    self.draft.add(&mut self.session, (*created).into(), first, Nature::Fact);
+                }
+                self.draft.add(&mut self.session, *body, second, Nature::Fact);
+                self.replies.push(reply);
+            }
+            Command::Resume { reply } => self.resume(reply),
+        }
+    }
+
+    fn acceptable(&self, creates: bool, body: &Body) -> Result<(), EngineError> {
+        let address = || self.address.clone();
+        match (&self.session.created, &self.session.lifecycle) {
+            (None, _) if !creates => Err(EngineError::NoSession(address())),
+            (Some(_), _) if creates => Err(EngineError::Exists(address())),
+            (_, Lifecycle::Closed(_)) => Err(EngineError::Closed(address())),
+            (_, Lifecycle::Halted(_)) if matches!(body, Body::UserMessage(_)) => {
+                Err(EngineError::Halted(address()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Goes on with a run that was parked or interrupted, or asks again what was not answered.
+    fn resume(&mut self, reply: Reply) {
+        let address = || self.address.clone();
+        let refusal = match (&self.session.created, &self.session.lifecycle) {
+            (None, _) => Some(EngineError::NoSession(address())),
+            (_, Lifecycle::Closed(_)) => Some(EngineError::Closed(address())),
+            _ => None,
+        };
+        if let Some(error) = refusal {
+            let _ = reply.send(Err(error));
+            return;
+        }
+        if self.asking.is_some() || !self.calls.is_empty() {
+            // It is going on.
+            let _ = reply.send(Ok(self.durable));
+            return;
+        }
+        let halted = matches!(self.session.lifecycle, Lifecycle::Halted(_));
+        let idle = self.session.run.is_none() && self.session.inbox.is_empty() && !self.is_unanswered();
+        if idle && !halted {
+            let _ = reply.send(Err(EngineError::NothingToResume(address())));
+            return;
+        }
+        self.resuming = true;
+        self.replies.push(reply);
+        self.go_on();
+    }
+
+    /// Drafts what makes the session go on. Done again if the draft has to be.
+    pub(super) fn go_on(&mut self) {
+        self.resumed(ResumeReason::Asked);
+        if self.session.run.is_none() && self.session.inbox.is_empty() && self.is_unanswered() {
+            self.start_run(Trigger::Resume);
+        }
+    }
+
+    /// Whether the last thing said was not said by the model, or was not the end of it.
+    fn is_unanswered(&self) -> bool {
+        match self.session.transcript.entries.last() {
+            Some(Entry::User(_)) => true,
+            Some(Entry::Assistant(entry)) => !entry.calls.is_empty(),
+            None => false,
+        }
+    }
+}
+
+/// How long it is until then.
+pub(super) fn until(moment: Timestamp) -> Duration {
+    let micros = moment.as_micros().saturating_sub(now().as_micros());
+    Duration::from_micros(u64::try_from(micros).unwrap_or_default())
+}

@@ -1,0 +1,314 @@
+//! The engine as its callers see it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_journal::{Branch, Expected, Fork, Ownership, Part};
+use weir_kernel::{
+    About, ApprovalDenied, ApprovalGranted, Body, ExternalSignal, RunCancelRequested, Session, SessionClosed,
+    SessionCreated, SessionHalted, SessionUpdated, UserMessage,
+};
+use weir_types::{Block, BranchName, Json, Seq, SessionId};
+
+use crate::actor::{Command, attrs};
+use crate::address::Address;
+use crate::adopt;
+use crate::draft::new_event;
+use crate::error::EngineError;
+use crate::input;
+use crate::outcome::Outcome;
+use crate::owners::Standing;
+use crate::rebuild::{self, Rebuilt};
+use crate::setup::{Adopt, Setup};
+use crate::shared::Shared;
+use crate::store;
+use crate::watch::Updates;
+
+/// Runs sessions. Cheap to clone; all clones are the same engine.
+#[derive(Clone)]
+pub struct Engine(Arc<Shared>);
+
+/// A session to begin.
+#[derive(Clone, Debug, Default)]
+pub struct New {
+    /// The agent.
+    pub agent: String,
+    /// On whose behalf.
+    pub principal: String,
+    /// What to call it.
+    pub title: Option<String>,
+    /// For people and filters.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// What is said to a session.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    /// What.
+    pub content: Vec<Block>,
+    /// What the model is told along with it, such as the time.
+    pub runtime: BTreeMap<String, String>,
+    /// Who says it.
+    pub actor: String,
+}
+
+impl Engine {
+    /// Starts an engine. One that adopts begins by taking up what a crash has interrupted.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub async fn start(setup: Setup) -> Result<Self, EngineError> {
+        let shared = Shared::new(setup);
+        let end = shared.setup.journal.end().await?;
+        let tail = shared.setup.journal.tail_all(end);
+        shared.tasks.spawn(adopt::listen(Arc::clone(&shared), tail));
+        if shared.setup.options.adopt == Adopt::All {
+            adopt::recover(&shared).await?;
+            shared.tasks.spawn(adopt::tick(Arc::clone(&shared)));
+        }
+        Ok(Self(shared))
+    }
+
+    /// Stops. What is under way is interrupted as by a crash, and goes on when an engine takes it up again.
+    pub async fn stop(&self, deadline: Duration) {
+        self.0.stopping.cancel();
+        self.0.tasks.close();
+        let _ = tokio::time::timeout(deadline, self.0.tasks.wait()).await;
+    }
+
+    /// How many sessions are in memory.
+    pub fn active(&self) -> usize {
+        self.0.active_count()
+    }
+
+    /// An address for a session to begin.
+    pub fn new_address(&self) -> Address {
+        Address::main(SessionId::from_u128(u128::from_be_bytes(weir_journal::mint().to_bytes())))
+    }
+
+    /// Begins a session with something said. Durable when it returns; see [`Engine::settle`] for what comes of it.
+    ///
+    /// # Errors
+    /// When the agent cannot be had, or nothing can be written down.
+    pub async fn begin(&self, address: &Address, new: New, said: Said) -> Result<Seq, EngineError> {
+        let runnable = self.0.setup.agents.agent(&new.agent).await.map_err(EngineError::Agent)?;
+        let created = SessionCreated {
+            agent: new.agent,
+            manifest: runnable.manifest,
+            principal: new.principal,
+            title: new.title,
+            labels: new.labels,
+            parent: None,
+            lane: "direct".to_owned(),
+        };
+        let (body, actor) = message(said);
+        input::command(&self.0, address, |reply| Command::Input {
+            created: Some(Box::new(created.clone())),
+            body: Box::new(body.clone()),
+            actor: actor.clone(),
+            reply,
+        })
+        .await
+    }
+
+    /// Says something to a session and runs it here. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`EngineError::Owned`] when another process runs it; then nothing was said.
+    pub async fn say(&self, address: &Address, said: Said) -> Result<Seq, EngineError> {
+        let (body, actor) = message(said);
+        input::command(&self.0, address, |reply| Command::Input {
+            created: None,
+            body: Box::new(body.clone()),
+            actor: actor.clone(),
+            reply,
+        })
+        .await
+    }
+
+    /// Goes on with a run that was parked, halted or interrupted, or that did not answer. Durable when it returns.
+    ///
+    /// # Errors
+    /// When another process runs it, or there is nothing to go on with.
+    pub async fn resume(&self, address: &Address) -> Result<Seq, EngineError> {
+        input::command(&self.0, address, |reply| Command::Resume { reply }).await
+    }
+
+    /// Waits until a session has nothing to do, running it if need be, and says what came of its latest run.
+    ///
+    /// # Errors
+    /// When it cannot go on.
+    pub async fn settle(&self, address: &Address) -> Result<Outcome, EngineError> {
+        input::settle(&self.0, address).await
+    }
+
+    /// Follows a session from an event on.
+    pub fn watch(&self, address: &Address, after: Seq) -> Updates {
+        Updates::new(&*self.0.setup.journal, address, after, self.0.live(address))
+    }
+
+    /// Leaves a message for whoever runs the session, now or later.
+    ///
+    /// # Errors
+    /// When there is no such session, or it is closed.
+    pub async fn post(&self, address: &Address, said: Said) -> Result<Seq, EngineError> {
+        let (body, actor) = message(said);
+        input::post(&self.0, address, body, &actor).await
+    }
+
+    /// Tells a session that something happened.
+    ///
+    /// # Errors
+    /// When there is no such session, or it is closed.
+    pub async fn signal(
+        &self,
+        address: &Address,
+        name: &str,
+        data: Json,
+        actor: &str,
+    ) -> Result<Seq, EngineError> {
+        self.input(address, ExternalSignal { name: name.to_owned(), data }, actor).await
+    }
+
+    /// Asks a session's run to stop.
+    ///
+    /// # Errors
+    /// When there is no such session, or it is closed.
+    pub async fn cancel(&self, address: &Address, actor: &str) -> Result<Seq, EngineError> {
+        self.input(address, RunCancelRequested {}, actor).await
+    }
+
+    /// Stops a session until it is resumed.
+    ///
+    /// # Errors
+    /// When there is no such session, or it is closed.
+    pub async fn halt(&self, address: &Address, reason: &str, actor: &str) -> Result<Seq, EngineError> {
+        self.input(address, SessionHalted { reason: reason.to_owned() }, actor).await
+    }
+
+    /// Ends a session for good.
+    ///
+    /// # Errors
+    /// When there is no such session, or it is closed already.
+    pub async fn close(&self, address: &Address, reason: &str, actor: &str) -> Result<Seq, EngineError> {
+        self.input(address, SessionClosed { reason: reason.to_owned() }, actor).await
+    }
+
+    /// Says yes to a call.
+    ///
+    /// # Errors
+    /// When there is no such session, or it is closed.
+    pub async fn approve(&self, address: &Address, granted: ApprovalGranted) -> Result<Seq, EngineError> {
+        let actor = granted.by.clone();
+        self.input(address, granted, &actor).await
+    }
+
+    /// Says no to a call.
+    ///
+    /// # Errors
+    /// When there is no such session, or it is closed.
+    pub async fn deny(&self, address: &Address, denied: ApprovalDenied) -> Result<Seq, EngineError> {
+        let actor = denied.by.clone();
+        self.input(address, denied, &actor).await
+    }
+
+    /// Changes a session's title or labels.
+    ///
+    /// # Errors
+    /// When there is no such session, or it is closed.
+    pub async fn update(
+        &self,
+        address: &Address,
+        updated: SessionUpdated,
+        actor: &str,
+    ) -> Result<Seq, EngineError> {
+        self.input(address, updated, actor).await
+    }
+
+    async fn input(&self, address: &Address, body: impl Into<Body>, actor: &str) -> Result<Seq, EngineError> {
+        input::post(&self.0, address, body.into(), actor).await
+    }
+
+    /// Forks a session at an event. What was open there is closed on the new branch.
+    ///
+    /// # Errors
+    /// When there is no such event, or the name is taken.
+    pub async fn fork(
+        &self,
+        from: &Address,
+        at: Seq,
+        name: BranchName,
+    ) -> Result<(Address, Branch), EngineError> {
+        let journal = &self.0.setup.journal;
+        let branch = journal.fork(Fork { from: from.branch_id(), at, name: name.clone() }).await?;
+        let address = Address { session: from.session, branch: name };
+        let loaded = store::load(&**journal, &address).await?;
+        let Some((mut session, fork)) = loaded.and_then(|loaded| Some((loaded.session, loaded.fork?))) else {
+            return Ok((address, branch));
+        };
+        let body = Body::from(fork);
+        let event = new_event(&body, &About::default());
+        let ts = event.at().unwrap_or_default().max(session.ts);
+        session.apply_body(weir_kernel::At { seq: session.seq.next(), ts, id: event.id() }, &body);
+        let part = Part {
+            branch: address.branch_id(),
+            expected: Expected::Exactly(at),
+            key: None,
+            owner: Ownership::Unchecked,
+            events: vec![event],
+            attrs: Some(attrs(&session)),
+        };
+        journal.append(vec![part]).await?;
+        Ok((address, branch))
+    }
+
+    /// The state of a session, now or at a past event.
+    ///
+    /// # Errors
+    /// When there is no such session, or it cannot be read.
+    pub async fn state(&self, address: &Address, at: Option<Seq>) -> Result<Session, EngineError> {
+        let loaded = store::load_until(&*self.0.setup.journal, address, at).await?;
+        loaded.map(|loaded| loaded.session).ok_or_else(|| EngineError::NoSession(address.clone()))
+    }
+
+    /// A past request, made again; `n` counts from 1.
+    ///
+    /// # Errors
+    /// When there is no such request, or what it was made of is gone.
+    pub async fn request(&self, address: &Address, n: usize) -> Result<Rebuilt, EngineError> {
+        rebuild::rebuild(&self.0, address, n).await
+    }
+
+    /// The number of the process that runs a session, if one does.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub async fn runner(&self, address: &Address) -> Result<Option<Option<u32>>, EngineError> {
+        let filter =
+            weir_journal::ListFilter { status: Some(weir_journal::Status::Running), ..Default::default() };
+        let mut after = None;
+        loop {
+            let page =
+                self.0.setup.journal.list(filter.clone(), after.take(), weir_journal::PAGE_MAX).await?;
+            let found = page.iter().find(|listed| listed.branch == address.branch_id());
+            if let Some(owner) = found.and_then(|listed| listed.owner) {
+                return Ok(match self.0.setup.owners.standing(owner).await {
+                    Ok(Standing::Alive { pid }) => Some(pid),
+                    Ok(Standing::Dead) => None,
+                    Err(_) => Some(None),
+                });
+            }
+            match page.last() {
+                Some(last) if found.is_none() && page.len() == weir_journal::PAGE_MAX => {
+                    after = Some(last.after());
+                }
+                _ => return Ok(None),
+            }
+        }
+    }
+}
+
+fn message(said: Said) -> (Body, String) {
+    (UserMessage { content: said.content, runtime: said.runtime }.into(), said.actor)
+}

@@ -1,0 +1,185 @@
+//! Why the engine did not do what it was asked to.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use weir_blobs::{GetError, PutError};
+use weir_journal::{AppendError, ForkError, ReadError};
+use weir_kernel::FoldError;
+use weir_models::ModelError;
+use weir_types::{Explain, Fault};
+
+use crate::address::Address;
+
+/// Any error that can explain itself and travel between tasks.
+pub type Explained = Arc<dyn Explain + Send + Sync>;
+
+/// Why the engine did not do what it was asked to.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum EngineError {
+    /// Another process runs the session.
+    #[error("session {address} is being run by {}", show_pid(*.pid))]
+    Owned {
+        /// The session.
+        address: Address,
+        /// That process, if it is on this machine.
+        pid: Option<u32>,
+    },
+    /// There is no such session or branch.
+    #[error("there is no session {0}")]
+    NoSession(Address),
+    /// A session with that id exists.
+    #[error("session {0} exists already")]
+    Exists(Address),
+    /// It was closed.
+    #[error("session {0} is closed")]
+    Closed(Address),
+    /// It was halted.
+    #[error("session {0} is halted")]
+    Halted(Address),
+    /// There is nothing to go on with.
+    #[error("session {0} has nothing to go on with")]
+    NothingToResume(Address),
+    /// Its agent cannot be had.
+    #[error("{0}")]
+    Agent(Explained),
+    /// A request cannot be made for this model.
+    #[error("{0}")]
+    Model(Arc<ModelError>),
+    /// The journal refused.
+    #[error("{0}")]
+    Append(Arc<AppendError>),
+    /// The journal cannot be read.
+    #[error("{0}")]
+    Read(Arc<ReadError>),
+    /// The branch cannot be made.
+    #[error("{0}")]
+    Fork(Arc<ForkError>),
+    /// A blob cannot be stored.
+    #[error("{0}")]
+    PutBlob(Arc<PutError>),
+    /// A blob cannot be read.
+    #[error("{0}")]
+    GetBlob(Arc<GetError>),
+    /// An event makes no sense.
+    #[error("session {address} cannot be read: {source}")]
+    Unreadable {
+        /// The session.
+        address: Address,
+        /// The event.
+        source: Arc<FoldError>,
+    },
+    /// The file that shows this process to be alive cannot be made.
+    #[error("cannot register this process in `{path}`")]
+    Register {
+        /// The directory.
+        path: String,
+        /// Why.
+        #[source]
+        source: Arc<std::io::Error>,
+    },
+    /// There is no such request.
+    #[error("session {address} has made {count} model requests; there is no request {n}")]
+    NoRequest {
+        /// The session.
+        address: Address,
+        /// As asked for.
+        n: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// The engine is shutting down.
+    #[error("the engine is shutting down")]
+    Stopping,
+}
+
+fn show_pid(pid: Option<u32>) -> String {
+    pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+}
+
+impl Explain for EngineError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Owned { .. } => "engine::owned",
+            Self::NoSession(_) => "engine::no-session",
+            Self::Exists(_) => "engine::exists",
+            Self::Closed(_) => "engine::closed",
+            Self::Halted(_) => "engine::halted",
+            Self::NothingToResume(_) => "engine::nothing-to-resume",
+            Self::Unreadable { .. } => "engine::unreadable",
+            Self::Register { .. } => "engine::register",
+            Self::NoRequest { .. } => "engine::no-request",
+            Self::Stopping => "engine::stopping",
+            Self::Agent(error) => error.code(),
+            Self::Model(error) => error.code(),
+            Self::Append(error) => error.code(),
+            Self::Read(error) => error.code(),
+            Self::Fork(error) => error.code(),
+            Self::PutBlob(error) => error.code(),
+            Self::GetBlob(error) => error.code(),
+        }
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        match self {
+            Self::Owned { address, .. } => format!(
+                "wait for it, say something to it with `weir session message {address} TEXT`, or stop it with \
+                 `weir session cancel {address}`"
+            )
+            .into(),
+            Self::NoSession(_) => "see `weir session list`".into(),
+            Self::Exists(_) => "leave the id out to get a new one".into(),
+            Self::Closed(_) => "begin a new session, or fork this one at an event before it was closed".into(),
+            Self::Halted(address) => format!("go on with `weir session resume {address}`").into(),
+            Self::NothingToResume(address) => format!("say something: `weir chat AGENT --session {address}`").into(),
+            Self::Unreadable { .. } => {
+                "it was written by a newer version, or damaged: update weir, or run `weir verify`".into()
+            }
+            Self::Register { .. } => "check free space and permissions with `weir doctor`".into(),
+            Self::NoRequest { address, .. } => format!("see `weir session show {address}`").into(),
+            Self::Stopping => "repeat it when the engine is up again; nothing was changed".into(),
+            Self::Agent(error) => error.help(),
+            Self::Model(error) => error.help(),
+            Self::Append(error) => error.help(),
+            Self::Read(error) => error.help(),
+            Self::Fork(error) => error.help(),
+            Self::PutBlob(error) => error.help(),
+            Self::GetBlob(error) => error.help(),
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Owned { .. } | Self::Exists(_) | Self::Closed(_) | Self::Halted(_) => Fault::Conflict,
+            Self::NoSession(_) | Self::NothingToResume(_) | Self::NoRequest { .. } => Fault::Missing,
+            Self::Unreadable { .. } => Fault::Damaged,
+            Self::Register { .. } | Self::Stopping => Fault::Storage,
+            Self::Agent(error) => error.fault(),
+            Self::Model(error) => error.fault(),
+            Self::Append(error) => error.fault(),
+            Self::Read(error) => error.fault(),
+            Self::Fork(error) => error.fault(),
+            Self::PutBlob(error) => error.fault(),
+            Self::GetBlob(error) => error.fault(),
+        }
+    }
+}
+
+macro_rules! from_error {
+    ($($variant:ident($error:ty),)*) => { $(
+        impl From<$error> for EngineError {
+            fn from(error: $error) -> Self {
+                Self::$variant(Arc::new(error))
+            }
+        }
+    )* };
+}
+
+from_error! {
+    Model(ModelError),
+    Append(AppendError),
+    Read(ReadError),
+    Fork(ForkError),
+    PutBlob(PutError),
+    GetBlob(GetError),
+}

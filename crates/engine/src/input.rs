@@ -1,0 +1,126 @@
+//! What comes to a session from outside: from this process through its task, from anywhere else through the journal.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use weir_journal::{AppendError, Expected, Ownership, Part};
+use weir_kernel::{About, At, Body, Lifecycle, Session};
+use weir_types::Seq;
+
+use crate::actor::{Command, Reply, Standing, attrs};
+use crate::address::Address;
+use crate::draft::new_event;
+use crate::error::EngineError;
+use crate::outcome::Outcome;
+use crate::shared::{Handle, Shared};
+use crate::store;
+
+/// How often an input is tried again when others append at the same moment.
+const TRIES_MAX: usize = 100;
+
+/// Sends a command to the session's task, started if need be, and waits until it is durable.
+pub(crate) async fn command(
+    shared: &Arc<Shared>,
+    address: &Address,
+    command: impl Fn(Reply) -> Command,
+) -> Result<Seq, EngineError> {
+    loop {
+        let handle = shared.activate(address)?;
+        if let Some(answer) = send(&handle, &command).await {
+            return answer;
+        }
+        // The task was about to end; the next one takes the command.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Nothing, if the task ended before it took the command.
+async fn send(handle: &Handle, command: impl Fn(Reply) -> Command) -> Option<Result<Seq, EngineError>> {
+    let (reply, answer) = oneshot::channel();
+    handle.commands.send(command(reply)).await.ok()?;
+    match answer.await {
+        Ok(Err(EngineError::Stopping)) | Err(_) => None,
+        Ok(answer) => Some(answer),
+    }
+}
+
+/// Appends an input without running the session: whoever owns it takes it up.
+pub(crate) async fn post(
+    shared: &Arc<Shared>,
+    address: &Address,
+    body: Body,
+    actor: &str,
+) -> Result<Seq, EngineError> {
+    if let Some(handle) = shared.find(address) {
+        let input = |reply| Command::Input {
+            created: None,
+            body: Box::new(body.clone()),
+            actor: actor.to_owned(),
+            reply,
+        };
+        if let Some(answer) = send(&handle, input).await {
+            return answer;
+        }
+    }
+    let mut last = None;
+    for _ in 0..TRIES_MAX {
+        match append(shared, address, &body, actor).await {
+            Err(EngineError::Append(error)) if matches!(*error, AppendError::Conflict { .. }) => {
+                last = Some(EngineError::Append(error));
+            }
+            answer => return answer,
+        }
+    }
+    Err(last.unwrap_or_else(|| EngineError::NoSession(address.clone())))
+}
+
+async fn append(shared: &Shared, address: &Address, body: &Body, actor: &str) -> Result<Seq, EngineError> {
+    let journal = &*shared.setup.journal;
+    let loaded = store::load(journal, address).await?;
+    let Some(loaded) = loaded.filter(|loaded| loaded.session.created.is_some()) else {
+        return Err(EngineError::NoSession(address.clone()));
+    };
+    let (mut session, head) = (loaded.session.clone(), loaded.session.seq);
+    if let Lifecycle::Closed(_) = session.lifecycle {
+        return Err(EngineError::Closed(address.clone()));
+    }
+    let mut events = Vec::new();
+    let mut add = |session: &mut Session, body: &Body, about: &About| {
+        let event = new_event(body, about);
+        let ts = event.at().unwrap_or_default().max(session.ts);
+        session.apply_body(At { seq: session.seq.next(), ts, id: event.id() }, body);
+        events.push(event);
+    };
+    if let Some(fork) = loaded.fork {
+        add(&mut session, &fork.into(), &About::default());
+    }
+    let run = session.run.as_ref().map(|run| run.id);
+    add(&mut session, body, &About { actor: Some(actor.to_owned()), run, ..About::default() });
+    let part = Part {
+        branch: address.branch_id(),
+        expected: Expected::Exactly(head),
+        key: None,
+        owner: Ownership::Unchecked,
+        events,
+        attrs: Some(attrs(&session)),
+    };
+    let appended = journal.append(vec![part]).await?;
+    Ok(appended.first().map_or(session.seq, |appended| appended.last))
+}
+
+/// Waits until the session has nothing to do, running it if need be, and says what came of it.
+pub(crate) async fn settle(shared: &Arc<Shared>, address: &Address) -> Result<Outcome, EngineError> {
+    let mut standing = shared.activate(address)?.standing;
+    loop {
+        let now = standing.borrow_and_update().clone();
+        match now {
+            Standing::Resting(outcome) => return Ok((*outcome).clone()),
+            Standing::Failed(error) => return Err(error),
+            Standing::Working => {}
+        }
+        if standing.changed().await.is_err() {
+            // The task ended between two looks.
+            standing = shared.activate(address)?.standing;
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What an engine is made of.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use weir_blobs::Blobs;
+use weir_journal::Journal;
+use weir_kernel::Agent;
+use weir_models::Model;
+use weir_types::Hash;
+
+use crate::error::Explained;
+use crate::owners::Owners;
+use crate::tools::Tools;
+
+/// What an engine is made of.
+#[derive(Clone)]
+pub struct Setup {
+    /// The truth.
+    pub journal: Arc<dyn Journal>,
+    /// Large content.
+    pub blobs: Arc<dyn Blobs>,
+    /// The agents.
+    pub agents: Arc<dyn Agents>,
+    /// What stands between calls and the world.
+    pub tools: Arc<dyn Tools>,
+    /// Which processes live.
+    pub owners: Arc<dyn Owners>,
+    /// How it behaves.
+    pub options: Options,
+}
+
+/// Where agents come from.
+pub trait Agents: Send + Sync + 'static {
+    /// The agent of that name, as it is to run now. Asked for at the start of every run.
+    fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>>;
+}
+
+/// An agent with its model.
+pub struct Runnable {
+    /// The agent.
+    pub agent: Agent,
+    /// Who answers.
+    pub model: Arc<dyn Model>,
+    /// What identifies the build it comes from.
+    pub manifest: Hash,
+}
+
+/// How an engine behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Whether sessions that nobody runs are taken up: the mode of a server.
+    pub adopt: Adopt,
+    /// How long an idle session stays in memory.
+    pub idle_after: Duration,
+    /// How long one model call may take.
+    pub model_deadline: Duration,
+    /// How long one tool call may take.
+    pub tool_deadline: Duration,
+    /// How often the pieces of an answer are written down while it is streamed.
+    pub delta_every: Duration,
+    /// How long a result that cannot be written down is held.
+    pub storage_patience: Duration,
+    /// How many events may follow a snapshot before the next one.
+    pub snapshot_every: u64,
+    /// The first delay before a failed model call is repeated; it doubles with each attempt.
+    pub retry_delay: Duration,
+    /// How many sessions are recovered at once.
+    pub recover_max: usize,
+}
+
+/// Which sessions an engine takes up by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adopt {
+    /// Those it is asked to.
+    Asked,
+    /// All that have something to do and that no living process runs.
+    All,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            adopt: Adopt::Asked,
+            idle_after: Duration::from_secs(30),
+            model_deadline: Duration::from_secs(600),
+            tool_deadline: Duration::from_secs(120),
+            delta_every: Duration::from_secs(1),
+            storage_patience: Duration::from_secs(60),
+            snapshot_every: 256,
+            retry_delay: Duration::from_millis(500),
+            recover_max: 64,
+        }
+    }
+}

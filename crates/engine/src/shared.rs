@@ -1,0 +1,134 @@
+//! What all sessions of an engine share.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use bytes::Bytes;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use weir_types::Hash;
+
+use crate::actor::{Actor, Command, Standing};
+use crate::address::Address;
+use crate::error::EngineError;
+use crate::live::Live;
+use crate::setup::Setup;
+
+/// Commands that wait for one session; a full queue makes its senders wait.
+const COMMANDS_MAX: usize = 64;
+
+/// Blobs known to be stored: prompts and tool definitions, which hardly ever change.
+const KNOWN_BLOBS_MAX: usize = 1_024;
+
+/// What all sessions of an engine share.
+pub(crate) struct Shared {
+    pub(crate) setup: Setup,
+    pub(crate) stopping: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+    active: Mutex<HashMap<Address, Handle>>,
+    live: Mutex<HashMap<Address, Weak<Live>>>,
+    known_blobs: Mutex<HashSet<Hash>>,
+}
+
+/// How to reach a session's task.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    pub(crate) commands: mpsc::Sender<Command>,
+    pub(crate) standing: watch::Receiver<Standing>,
+    poke: Arc<Notify>,
+}
+
+impl Shared {
+    pub(crate) fn new(setup: Setup) -> Arc<Self> {
+        Arc::new(Self {
+            setup,
+            stopping: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            active: Mutex::default(),
+            live: Mutex::default(),
+            known_blobs: Mutex::default(),
+        })
+    }
+
+    /// The session's task, started if need be.
+    pub(crate) fn activate(self: &Arc<Self>, address: &Address) -> Result<Handle, EngineError> {
+        if self.stopping.is_cancelled() {
+            return Err(EngineError::Stopping);
+        }
+        let mut active = self.active();
+        if let Some(handle) = active.get(address) {
+            return Ok(handle.clone());
+        }
+        let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
+        let (standing, watched) = watch::channel(Standing::Working);
+        let poke = Arc::new(Notify::new());
+        let handle = Handle { commands, standing: watched, poke: Arc::clone(&poke) };
+        active.insert(address.clone(), handle.clone());
+        drop(active);
+        let actor = Actor::new(Arc::clone(self), address.clone(), inbox, standing, poke);
+        self.tasks.spawn(actor.run());
+        Ok(handle)
+    }
+
+    /// The session's task, if there is one.
+    pub(crate) fn find(&self, address: &Address) -> Option<Handle> {
+        self.active().get(address).cloned()
+    }
+
+    /// How many sessions have a task.
+    pub(crate) fn active_count(&self) -> usize {
+        self.active().len()
+    }
+
+    /// Tells a session's task, if there is one, that its stream may have grown.
+    pub(crate) fn poke(&self, address: &Address) -> bool {
+        let handle = self.find(address);
+        handle.inspect(|handle| handle.poke.notify_one()).is_some()
+    }
+
+    /// A session's task ends. From here on a new one may be started.
+    pub(crate) fn retire(&self, address: &Address) {
+        self.active().remove(address);
+        // Listeners of sessions that are gone leave empty places behind.
+        self.lives().retain(|_, live| live.strong_count() > 0);
+    }
+
+    /// What a session says, live.
+    pub(crate) fn live(&self, address: &Address) -> Arc<Live> {
+        let mut lives = self.lives();
+        if let Some(live) = lives.get(address).and_then(Weak::upgrade) {
+            return live;
+        }
+        let live = Arc::new(Live::default());
+        lives.insert(address.clone(), Arc::downgrade(&live));
+        live
+    }
+
+    /// Stores a blob, unless it is known to be stored.
+    pub(crate) async fn put_once(&self, content: &str) -> Result<Hash, EngineError> {
+        let hash = Hash::of(content.as_bytes());
+        if self.known().contains(&hash) {
+            return Ok(hash);
+        }
+        self.setup.blobs.put_bytes(Bytes::copy_from_slice(content.as_bytes())).await?;
+        let mut known = self.known();
+        if known.len() >= KNOWN_BLOBS_MAX {
+            known.clear();
+        }
+        known.insert(hash);
+        Ok(hash)
+    }
+
+    fn active(&self) -> MutexGuard<'_, HashMap<Address, Handle>> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lives(&self) -> MutexGuard<'_, HashMap<Address, Weak<Live>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashSet<Hash>> {
+        self.known_blobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
