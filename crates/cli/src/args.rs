@@ -11,7 +11,7 @@ use weir_journal::{Key, KeyError};
 use weir_types::{BranchId, BranchName, Explain, Fault, Hash, HashError, NameError, StreamName};
 
 use crate::commands::{
-    append, backup, blob, branch, cat, completions, demo, doctor, streams, transfer, verify,
+    append, backup, blob, branch, cat, completions, demo, doctor, prompt, streams, transfer, verify,
 };
 use crate::exit::Exit;
 use crate::paint::When;
@@ -57,6 +57,9 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// A guided tour of the journal: append, fork, kill a writer, verify, tamper, verify.
     Demo(demo::Args),
+    /// Look at what agents are told.
+    #[command(subcommand)]
+    Prompt(prompt::Command),
     /// Append one event to a stream.
     Append(append::Args),
     /// List the streams.

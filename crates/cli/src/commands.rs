@@ -8,6 +8,7 @@ pub(crate) mod cat;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod prompt;
 pub(crate) mod streams;
 pub(crate) mod transfer;
 pub(crate) mod verify;
@@ -61,6 +62,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
         Command::Backup(args) => backup::run(&args, context).await,
         Command::Blob(command) => blob::run(&command, context).await,
         Command::Doctor(doctor::Args {}) => doctor::run(context).await,
+        Command::Prompt(command) => prompt::run(&command, context).await,
         Command::Completions(args) => completions::run(&args, &mut context.out),
         Command::DemoWriter(args) => demo::write(&args, context).await,
     }

@@ -7,6 +7,8 @@ mod identity;
 mod input;
 mod output;
 mod paint;
+mod problems;
+mod project;
 mod report;
 mod run;
 mod show;

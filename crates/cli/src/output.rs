@@ -112,6 +112,13 @@ impl Out {
         self.remark(&self.err.hint("note:"), note);
     }
 
+    /// A line for people beside the data, on standard error.
+    pub(crate) fn aside(&self, line: Arguments<'_>) {
+        if !self.json {
+            let _ = writeln!(io::stderr(), "{line}");
+        }
+    }
+
     /// A remark about something that may be wrong.
     pub(crate) fn warn(&self, warning: Arguments<'_>) {
         self.remark(&self.err.warn("warning:"), warning);

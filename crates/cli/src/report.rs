@@ -1,7 +1,9 @@
 //! Failures, as people and as programs read them. Errors arrive with facts, a code and a next step (`Explain`); only
 //! here do they become text.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, SourceCode};
 use serde::Serialize;
@@ -9,7 +11,8 @@ use weir_types::{Explain, Fault};
 
 use crate::exit::Exit;
 use crate::paint::Paint;
-use crate::show::printable;
+use crate::problems::Problems;
+use crate::show::{is_hazardous, printable};
 
 /// What a command comes to.
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
@@ -19,6 +22,8 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 pub(crate) enum Failure {
     /// Something to tell.
     Told(Box<Told>),
+    /// Files of the project that are not as they should be.
+    Problems(Box<Problems>),
     /// Whoever read our output has gone; nobody is left to tell.
     ClosedPipe,
 }
@@ -38,7 +43,7 @@ pub(crate) struct Told {
 #[derive(Debug)]
 pub(crate) struct Snippet {
     /// What the text is called.
-    pub(crate) name: &'static str,
+    pub(crate) name: Cow<'static, str>,
     /// Line of the mistake, from 1.
     pub(crate) line: usize,
     /// Column of the mistake, from 1.
@@ -47,9 +52,9 @@ pub(crate) struct Snippet {
     pub(crate) before: String,
     /// That line, or the part of it that is worth showing.
     pub(crate) shown: String,
-    /// The byte of `shown` that is wrong.
-    pub(crate) at: usize,
-    /// What is wrong with it.
+    /// The bytes of `shown` that are wrong.
+    pub(crate) marked: Range<usize>,
+    /// What is wrong with them; may be empty.
     pub(crate) label: String,
 }
 
@@ -94,6 +99,7 @@ impl Failure {
     pub(crate) fn words(&self) -> (String, String) {
         match self {
             Self::Told(told) => (told.full_message(), told.help.clone()),
+            Self::Problems(problems) => (problems.to_string(), problems.help()),
             Self::ClosedPipe => (String::new(), String::new()),
         }
     }
@@ -102,6 +108,7 @@ impl Failure {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Told(told) => told.exit,
+            Self::Problems(_) => Exit::Usage,
             Self::ClosedPipe => Exit::Done,
         }
     }
@@ -112,6 +119,8 @@ impl Failure {
             Self::ClosedPipe => String::new(),
             Self::Told(told) if json => told.to_json() + "\n",
             Self::Told(told) => told.to_text(paint),
+            Self::Problems(problems) if json => problems.to_json() + "\n",
+            Self::Problems(problems) => problems.to_text(paint),
         }
     }
 }
@@ -161,17 +170,52 @@ impl Told {
     }
 }
 
+/// How much of a long line is shown on either side of the mistake.
+const CONTEXT_MAX: usize = 40;
+
+/// How much of a long mistake is marked.
+const MARKED_MAX: usize = 60;
+
 impl Snippet {
+    /// What is worth showing of a line and the one before it; `marked` are bytes of the line.
+    pub(crate) fn cut(
+        name: impl Into<Cow<'static, str>>,
+        (line, column): (usize, usize),
+        [before, text]: [&str; 2],
+        marked: Range<usize>,
+        label: String,
+    ) -> Self {
+        let start = text.floor_char_boundary(marked.start);
+        let end = marked.end.min(start + MARKED_MAX).clamp(start, text.len());
+        let end = text.ceil_char_boundary(end);
+        let from = text.floor_char_boundary(start.saturating_sub(CONTEXT_MAX));
+        let to = text.ceil_char_boundary(end.saturating_add(CONTEXT_MAX).min(text.len()));
+        // One column for each character, so that the mark stays under the mistake.
+        let shown =
+            |text: &str| -> String { text.chars().map(|c| if is_hazardous(c) { '·' } else { c }).collect() };
+        let (left, middle) = (shown(&text[from..start]), shown(&text[start..end]));
+        Self {
+            name: name.into(),
+            line,
+            column,
+            before: shown(&before[..before.floor_char_boundary(2 * CONTEXT_MAX)]),
+            marked: left.len()..left.len() + middle.len(),
+            shown: left + &middle + &shown(&text[end..to]),
+            label,
+        }
+    }
+
     /// The marked line, as miette draws it. The message and the help around it are ours, so its heading is cut off;
     /// and as it sees only a part of the text, the place is put right.
-    fn draw(&self, paint: Paint) -> String {
+    pub(crate) fn draw(&self, paint: Paint) -> String {
         let theme = if paint.is_on() { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
         let handler = GraphicalReportHandler::new_themed(theme).with_links(false);
         let mut before = "\n".repeat(self.line.saturating_sub(2));
         if self.line > 1 {
             before = before + &self.before + "\n";
         }
-        let label = LabeledSpan::new(Some(self.label.clone()), before.len() + self.at, 1);
+        let words = (!self.label.is_empty()).then(|| self.label.clone());
+        let label = LabeledSpan::new(words, before.len() + self.marked.start, self.marked.len().max(1));
         let drawing = Drawing { text: before + &self.shown, label };
         let mut drawn = String::new();
         if handler.without_syntax_highlighting().render_report(&mut drawn, &drawing).is_err() {
@@ -262,14 +306,22 @@ mod tests {
     }
 
     #[test]
+    fn a_snippet_of_a_long_line_keeps_the_mark_in_place() {
+        let line = format!("{}x{}", "é".repeat(500), "y".repeat(500));
+        let snippet = Snippet::cut("f", (1, 1001), ["", &line], 1000..1001, "here".into());
+        assert_eq!(&snippet.shown[snippet.marked.clone()], "x");
+        assert!(snippet.shown.len() < 3 * CONTEXT_MAX, "{}", snippet.shown.len());
+    }
+
+    #[test]
     fn a_snippet_points_at_the_byte() {
         let snippet = Snippet {
-            name: "--payload",
+            name: "--payload".into(),
             line: 3,
             column: 1_010,
             before: r#"{"b": 1,"#.into(),
             shown: r#" "a": tru}"#.into(),
-            at: 9,
+            marked: 9..10,
             label: "expected ident".into(),
         };
         let failure = Failure::from(Outer(std::io::Error::other("inner"))).with_snippet(snippet);

@@ -25,6 +25,23 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// `text` with its line breaks and tabs, and everything else that is invisible written out.
+pub(crate) fn printable_lines(text: &str) -> Cow<'_, str> {
+    let hazardous = |c: char| c != '\n' && c != '\t' && is_hazardous(c);
+    if !text.chars().any(hazardous) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if hazardous(c) {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
+}
+
 /// Control characters, and those that reorder or hide what stands beside them.
 pub(crate) fn is_hazardous(c: char) -> bool {
     c.is_control()
@@ -148,6 +165,7 @@ mod tests {
     fn nothing_stored_reaches_a_terminal_raw() {
         assert_eq!(printable("plain — ü"), "plain — ü");
         assert_eq!(printable("\u{1b}[31mred\r\u{202E}"), r"\u{1b}[31mred\r\u{202e}");
+        assert_eq!(printable_lines("a\n\tb\r\u{1b}"), "a\n\tb\\r\\u{1b}");
         assert_eq!(payload(b"{\n  \"a\": 1\n}"), r#"{   "a": 1 }"#);
         assert_eq!(payload("\"\u{9b}2J\"".as_bytes()), r#""\u{9b}2J""#);
         assert_eq!(payload(b"not json\x07"), r#"<9 bytes> "not json\u{7}""#);

@@ -12,6 +12,7 @@ mod doctor;
 mod files;
 mod hostile;
 mod processes;
+mod prompt;
 mod reading;
 mod transfer;
 mod usage;

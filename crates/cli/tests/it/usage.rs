@@ -17,6 +17,7 @@ fn help_and_version_are_answers() {
 
     Commands:
       demo         A guided tour of the journal: append, fork, kill a writer, verify, tamper, verify
+      prompt       Look at what agents are told
       append       Append one event to a stream
       streams      List the streams
       count        Print how many events a stream has

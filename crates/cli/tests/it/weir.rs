@@ -48,6 +48,13 @@ impl Weir {
         self.directory.path()
     }
 
+    /// Puts a file there, with the directories it needs.
+    pub(crate) fn write(&self, name: &str, content: &str) {
+        let path = self.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
     pub(crate) fn data(&self) -> PathBuf {
         self.path().join(".weir")
     }

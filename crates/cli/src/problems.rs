@@ -1,0 +1,270 @@
+//! Problems in the files of a project, each with the line it is on.
+
+use std::fmt::{self, Write as _};
+
+use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
+use weir_spec::Diagnostic;
+
+use crate::paint::Paint;
+use crate::report::Snippet;
+use crate::show::{count, printable};
+
+/// Advice that is not longer stands at the mark itself.
+const LABEL_COLUMNS_MAX: usize = 60;
+
+/// Everything that is wrong with some files. Never empty.
+#[derive(Debug, Default)]
+pub(crate) struct Problems(Vec<Problem>);
+
+#[derive(Debug)]
+struct Problem {
+    diagnostic: Diagnostic,
+    snippet: Option<Snippet>,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    error: Body<'a>,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    code: &'static str,
+    message: String,
+    help: String,
+    problems: Vec<View<'a>>,
+}
+
+/// One problem, for programs.
+#[derive(Serialize)]
+struct View<'a> {
+    code: &'static str,
+    file: &'a str,
+    line: usize,
+    column: usize,
+    bytes: [usize; 2],
+    message: &'a str,
+    help: &'a str,
+}
+
+impl Problems {
+    /// Adds the problems of one file, whose content is needed to show them.
+    pub(crate) fn add(&mut self, diagnostics: Vec<Diagnostic>, content: &[u8]) {
+        self.0.extend(diagnostics.into_iter().map(|diagnostic| {
+            let snippet = snippet(&diagnostic, content);
+            Problem { diagnostic, snippet }
+        }));
+    }
+
+    /// Fails, if there are any.
+    pub(crate) fn check(self) -> Result<(), Self> {
+        if self.0.is_empty() { Ok(()) } else { Err(self) }
+    }
+
+    /// A stable name for all of them together.
+    pub(crate) fn code(&self) -> &'static str {
+        match self.0.as_slice() {
+            [only] => only.diagnostic.code,
+            _ => "spec::problems",
+        }
+    }
+
+    /// What to do about the first.
+    pub(crate) fn help(&self) -> String {
+        self.0.first().map(|problem| problem.diagnostic.help.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn to_json(&self) -> String {
+        let problems = self.0.iter().map(|problem| view(&problem.diagnostic)).collect();
+        let body = Body { code: self.code(), message: self.to_string(), help: self.help(), problems };
+        let document = Document { error: body };
+        serde_json::to_string(&document).unwrap_or_else(|_| r#"{"error":{"code":"cli::bug"}}"#.to_owned())
+    }
+
+    pub(crate) fn to_text(&self, paint: Paint) -> String {
+        let mut text: String = self.0.iter().map(|problem| problem.to_text(paint)).collect();
+        if self.0.len() > 1 {
+            let _ = writeln!(text, "{} {}", paint.error("error:"), count(self.0.len() as u64, "problem"));
+        }
+        text
+    }
+}
+
+/// All of them on one line, for a log.
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, problem) in self.0.iter().enumerate() {
+            let separator = if n > 0 { "; " } else { "" };
+            write!(f, "{separator}{}", problem.diagnostic)?;
+        }
+        Ok(())
+    }
+}
+
+impl Problem {
+    fn to_text(&self, paint: Paint) -> String {
+        let Diagnostic { code, file, span, message, help, related } = &self.diagnostic;
+        let head = format!("error[{code}]:");
+        let mut text = format!("{} {}\n", paint.error(&head), printable(message));
+        let labelled = match &self.snippet {
+            Some(snippet) => {
+                text.push_str(&snippet.draw(paint));
+                !snippet.label.is_empty()
+            }
+            None => {
+                let _ = writeln!(text, "   at {}:{}:{}", printable(file), span.line, span.column);
+                false
+            }
+        };
+        for other in related {
+            let place = format!("{}:{}:{}", printable(file), other.span.line, other.span.column);
+            let _ = writeln!(text, "{} {}: {place}", paint.hint("note:"), printable(&other.message));
+        }
+        if !labelled {
+            let _ = writeln!(text, "{} {}", paint.hint("help:"), printable(help));
+        }
+        text
+    }
+}
+
+fn view(diagnostic: &Diagnostic) -> View<'_> {
+    let Diagnostic { code, file, span, message, help, .. } = diagnostic;
+    View { code, file, line: span.line, column: span.column, bytes: [span.start, span.end], message, help }
+}
+
+/// The line of the problem, marked as far as the problem goes on it.
+fn snippet(diagnostic: &Diagnostic, content: &[u8]) -> Option<Snippet> {
+    let span = diagnostic.span;
+    let start = content.get(..span.start)?.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let before = content[..start].strip_suffix(b"\n").unwrap_or_default();
+    let before = &before[before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)..];
+    let length = content[start..].iter().position(|byte| *byte == b'\n').unwrap_or(content.len() - start);
+    let line = &content[start..start + length];
+    if line.iter().all(u8::is_ascii_whitespace) {
+        return None;
+    }
+    // A file that is no text is shown as far as it is; what is replaced keeps the places before it.
+    let text = String::from_utf8_lossy(line);
+    let text = text.trim_end();
+    let marked = span.start - start..span.end.min(start + text.len()).max(span.start) - start;
+    let help = printable(&diagnostic.help);
+    let label = if help.width() <= LABEL_COLUMNS_MAX { help.into_owned() } else { String::new() };
+    let name = printable(&diagnostic.file).into_owned();
+    let before = String::from_utf8_lossy(before);
+    let before = before.trim_start_matches('\u{feff}');
+    Some(Snippet::cut(name, (span.line, span.column), [before.trim_end(), text], marked, label))
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_spec::AgentSpec;
+    use weir_types::Catalog;
+
+    use super::*;
+    use crate::report::Failure;
+
+    const FILE: &str = "agents/helper/spec.yaml";
+
+    fn failure(content: &[u8]) -> Failure {
+        let mut problems = Problems::default();
+        let read =
+            AgentSpec::read(FILE, content).and_then(|spec| spec.find_model(&Catalog::builtin().unwrap()));
+        problems.add(read.unwrap_err(), content);
+        Failure::Problems(Box::new(problems.check().unwrap_err()))
+    }
+
+    #[test]
+    fn a_problem_is_shown_as_in_the_design() {
+        let shown = failure(b"name: helper\nmodel: anthropic/claude-sonet-4-5\n").render(false, Paint::OFF);
+        insta::assert_snapshot!(shown, @"
+        error[spec::unknown-model]: unknown model `anthropic/claude-sonet-4-5`
+           ╭─[agents/helper/spec.yaml:2:8]
+         1 │ name: helper
+         2 │ model: anthropic/claude-sonet-4-5
+           ·        ─────────────┬────────────
+           ·                     ╰── did you mean `anthropic/claude-sonnet-4-5`?
+           ╰────
+        ");
+    }
+
+    #[test]
+    fn all_problems_are_shown_with_their_lines() {
+        let long = "x".repeat(200);
+        let content = format!(
+            "\u{feff}name: helper\r\nmodle: a\r\nname: again\r\nlimits: {{ {long}: 1, iterations: 0 }}\r\ntools:\r\n  - name:\r\n      - deep\r\n"
+        );
+        let failure = failure(content.as_bytes());
+        assert_eq!(failure.exit(), crate::exit::Exit::Usage);
+        insta::assert_snapshot!(failure.render(false, Paint::OFF), @"
+        error[spec::unknown-key]: an agent has no field `modle`
+           ╭─[agents/helper/spec.yaml:2:1]
+         1 │ name: helper
+         2 │ modle: a
+           · ──┬──
+           ·   ╰── did you mean `model`?
+           ╰────
+        error[spec::duplicate-key]: `name` is here twice
+           ╭─[agents/helper/spec.yaml:3:1]
+         2 │ modle: a
+         3 │ name: again
+           · ──┬─
+           ·   ╰── keep one of them
+           ╰────
+        note: first here: agents/helper/spec.yaml:1:1
+        error[spec::unknown-key]: `limits` has no field `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`
+           ╭─[agents/helper/spec.yaml:4:11]
+         3 │ name: again
+         4 │ limits: { xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+           ·           ────────────────────────────────────────────────────────────
+           ╰────
+        help: its fields are: iterations, usd, wall_clock, output_tokens, context_tokens, tokens, model_calls
+        error[spec::wrong-value]: `iterations` cannot be 0
+           ╭─[agents/helper/spec.yaml:4:228]
+         3 │ name: again
+         4 │ xxxxxxxxxxxxxxxxxxxxxxx: 1, iterations: 0 }
+           ·                                         ┬
+           ·                                         ╰── use 1 or more, or remove it
+           ╰────
+        error[spec::wrong-value]: `name` is text, not a list
+           ╭─[agents/helper/spec.yaml:7:7]
+         6 │   - name:
+         7 │       - deep
+           ·       ───┬──
+           ·          ╰── write the text after the `:`
+           ╰────
+        error: 5 problems
+        ");
+    }
+
+    #[test]
+    fn problems_without_a_line_to_show() {
+        insta::assert_snapshot!(failure(b"").render(false, Paint::OFF), @"
+        error[spec::empty]: the file is empty
+           at agents/helper/spec.yaml:1:1
+        help: give it its fields, such as `name: …`
+        ");
+        insta::assert_snapshot!(failure(b"name: \x1b[2J\xff\n").render(false, Paint::OFF), @"
+        error[spec::not-text]: byte 0xff is not UTF-8 text
+           ╭─[agents/helper/spec.yaml:1:11]
+         1 │ name: ·[2J�
+           ·           ┬
+           ·           ╰── save the file as UTF-8
+           ╰────
+        ");
+        insta::assert_snapshot!(failure(b"name: a\x1b[2J\n").render(false, Paint::OFF), @r"
+        error[spec::not-text]: control character U+001B in a text file
+           ╭─[agents/helper/spec.yaml:1:8]
+         1 │ name: a·[2J
+           ·        ─
+           ╰────
+        help: remove it; inside double quotes, `\uXXXX` stands for a character that cannot be written
+        ");
+    }
+
+    #[test]
+    fn programs_get_them_as_data() {
+        insta::assert_snapshot!(failure(b"model: a\nnmae: helper\nfoo: 1").render(true, Paint::OFF), @r#"{"error":{"code":"spec::problems","message":"agents/helper/spec.yaml:2:1: an agent has no field `nmae`; agents/helper/spec.yaml:3:1: an agent has no field `foo`","help":"did you mean `name`?","problems":[{"code":"spec::unknown-key","file":"agents/helper/spec.yaml","line":2,"column":1,"bytes":[9,13],"message":"an agent has no field `nmae`","help":"did you mean `name`?"},{"code":"spec::unknown-key","file":"agents/helper/spec.yaml","line":3,"column":1,"bytes":[22,25],"message":"an agent has no field `foo`","help":"its fields are: name, model, description, tools, limits"}]}}"#);
+        insta::assert_snapshot!(failure(b"name: helper").render(true, Paint::OFF), @r#"{"error":{"code":"spec::missing","message":"agents/helper/spec.yaml:1:1: an agent needs `model`","help":"add it, for example `model: offline/echo`","problems":[{"code":"spec::missing","file":"agents/helper/spec.yaml","line":1,"column":1,"bytes":[0,4],"message":"an agent needs `model`","help":"add it, for example `model: offline/echo`"}]}}"#);
+    }
+}
