@@ -64,6 +64,12 @@ pub(crate) fn to_json<T: Serialize>(value: &T) -> Json {
     serde_json::value::to_raw_value(value).map_or_else(|_| Json::null(), Json::from)
 }
 
+/// An object with these fields, in this order. Not `json!`, whose order depends on how `serde_json` is built, while the
+/// bytes of a request never may.
+pub(crate) fn object<const N: usize>(fields: [(&str, Json); N]) -> Json {
+    fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Fields>().to_json()
+}
+
 /// A JSON string.
 pub(crate) fn json_text(text: &str) -> Json {
     to_json(&text)

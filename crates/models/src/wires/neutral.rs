@@ -8,7 +8,7 @@ use serde_json::Value;
 use weir_types::{Answer, Block, FailureClass, Hash, Json, Sent, Source, Stop, View, Wire};
 
 use crate::ModelError;
-use crate::fields::json_text;
+use crate::fields::{json_text, object};
 
 /// The key under which arguments go to a provider that takes objects only, when they are none.
 const MALFORMED: &str = "INVALID_JSON";
@@ -38,11 +38,11 @@ pub(super) fn arguments(written: &str) -> Json {
 }
 
 /// Arguments for a provider that takes objects only.
-pub(super) fn object(input: &Json) -> Json {
+pub(super) fn object_arguments(input: &Json) -> Json {
     if input.as_str().starts_with('{') {
         return input.clone();
     }
-    Json::of(&serde_json::json!({ MALFORMED: input.to_value() }))
+    object([(MALFORMED, input.clone())])
 }
 
 /// Arguments for a provider that takes text, which is what it sent.

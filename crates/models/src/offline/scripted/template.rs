@@ -2,7 +2,6 @@
 //!
 //! One that means nothing stays as it is written, so that a slip in a script shows.
 
-use serde_json::Value;
 use weir_types::Json;
 
 use super::matching::Match;
@@ -82,10 +81,13 @@ impl Match {
 
 /// What stands at `path`, such as `days.0.temp`, in a result that is JSON.
 fn at(result: &str, path: &str) -> Option<Json> {
-    let result: Value = serde_json::from_str(result).ok()?;
-    let step = |value: &Value, key: &str| match value {
-        Value::Array(items) => items.get(key.parse::<usize>().ok()?).cloned(),
-        other => other.get(key).cloned(),
+    let result = Json::parse(result).ok()?;
+    let step = |value: Json, key: &str| match Fields::parse(value.as_str()) {
+        Some(fields) => fields.get(key).cloned(),
+        None => {
+            let items: Vec<Json> = serde_json::from_str(value.as_str()).ok()?;
+            items.into_iter().nth(key.parse().ok()?)
+        }
     };
-    path.split('.').try_fold(result, |value, key| step(&value, key)).map(|value| Json::of(&value))
+    path.split('.').try_fold(result, step)
 }

@@ -87,7 +87,7 @@ fn the_first_rule_that_matches_answers() {
     check(vec![user("Weather in Oslo?")], "Oslo Oslo [] Weather in Oslo? 1");
     check(
         with(vec![result("lookup", r#"{"temp":21.50,"days":["a","b"]}"#, false)]),
-        r#"21.5 b {"temp":21.50,"days":["a","b"]}"#,
+        r#"21.50 b {"temp":21.50,"days":["a","b"]}"#,
     );
     check(with(vec![result("lookup", "no network", true)]), "failed: no network");
     check(with(vec![result("lookup", "hot", false)]), "{{result.temp}} {{result.days.1}} hot");

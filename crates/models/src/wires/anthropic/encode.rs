@@ -122,7 +122,7 @@ pub(super) fn own(view: &View) -> Option<Json> {
             to_json(&Thinking { r#type: "thinking", thinking: text, signature: signature.as_deref()? })
         }
         View::ToolUse { id, name, input } => {
-            let (id, input) = (fitting_id(id, ID_CHARS_MAX), neutral::object(input));
+            let (id, input) = (fitting_id(id, ID_CHARS_MAX), neutral::object_arguments(input));
             to_json(&ToolUse { r#type: "tool_use", id, name, input })
         }
         View::ToolResult { id, content, failed, .. } => {

@@ -183,7 +183,9 @@ impl Part {
             self.fields.set_text("text", &text);
         }
         let view = self.view(made_id);
-        neutral::block(WIRE, view.clone(), self.fields.to_json(), encode::own(&view, None).as_ref())
+        // A call is kept even if it looks like ours: how it is sent back depends on whose it was.
+        let own = encode::own(&view, None).filter(|_| !matches!(view, View::ToolUse { .. }));
+        neutral::block(WIRE, view, self.fields.to_json(), own.as_ref())
     }
 
     fn view(&self, made_id: String) -> View {

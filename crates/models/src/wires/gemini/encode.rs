@@ -4,12 +4,11 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 use serde::Serialize;
-use serde_json::{Value, json};
 use weir_types::{Block, Json, Message, Request, Role, Source, ToolDefinition, View};
 
 use super::WIRE;
 use crate::ModelError;
-use crate::fields::{Fields, json_text, to_json};
+use crate::fields::{Fields, json_text, object, to_json};
 use crate::wires::neutral::{self, document_text, left_out, result_text, results_first};
 
 /// What Google documents as the signature of a call that another provider's model made; without any, newer models
@@ -132,14 +131,14 @@ impl Contents {
         let View::ToolResult { id, name, content, failed } = &block.view else { return None };
         let words: Vec<Block> = content.iter().filter(|block| !is_media(block)).cloned().collect();
         let key = if *failed { "error" } else { "output" };
-        let response = json!({ key: result_text(&words, false) });
+        let response = object([(key, json_text(&result_text(&words, false)))]);
         let mut result = Fields::default();
         if self.with_id.contains(id) {
             result.set_text("id", id);
         }
         result.set_text("name", name);
-        result.set("response", Json::of(&response));
-        Some(Fields::from_iter([("functionResponse".to_owned(), result.to_json())]).to_json())
+        result.set("response", response);
+        Some(object([("functionResponse", result.to_json())]))
     }
 
     fn model(&mut self, message: &Message) -> Vec<Json> {
@@ -204,15 +203,15 @@ fn said(block: &Block) -> Option<Json> {
 }
 
 fn media(media_type: &str, source: &Source) -> Json {
-    let value: Value = match source {
-        Source::Base64(data) => json!({ "inlineData": { "mimeType": media_type, "data": data } }),
-        Source::Url(url) => json!({ "fileData": { "mimeType": media_type, "fileUri": url } }),
+    let (place, key, value) = match source {
+        Source::Base64(data) => ("inlineData", "data", data),
+        Source::Url(url) => ("fileData", "fileUri", url),
     };
-    Json::of(&value)
+    object([(place, object([("mimeType", json_text(media_type)), (key, json_text(value))]))])
 }
 
 fn text_part(text: &str) -> Json {
-    Fields::from_iter([("text".to_owned(), json_text(text))]).to_json()
+    object([("text", json_text(text))])
 }
 
 /// The view as a part.
@@ -220,7 +219,7 @@ pub(super) fn own(view: &View, thought_signature: Option<&str>) -> Option<Json> 
     match view {
         View::Text { text } => Some(text_part(text)),
         View::ToolUse { name, input, .. } => {
-            let function_call = Call { name, args: neutral::object(input) };
+            let function_call = Call { name, args: neutral::object_arguments(input) };
             Some(to_json(&CallPart { function_call, thought_signature }))
         }
         View::Thinking { .. }

@@ -7,7 +7,7 @@ use weir_types::{Block, Hash, Json, Message, Request, Role, Source, ToolDefiniti
 use super::fragment::{Assembly, fragment, own, text_part};
 use super::{Server, WIRE};
 use crate::ModelError;
-use crate::fields::{Fields, json_text, to_json};
+use crate::fields::{Fields, json_text, object, to_json};
 use crate::wires::neutral::{
     self, data_url, document_text, fitting_id, left_out, result_text, results_first,
 };
@@ -90,7 +90,7 @@ impl<'a> Tool<'a> {
 }
 
 fn said(role: &str, content: Json) -> Json {
-    Fields::from_iter([("role".to_owned(), json_text(role)), ("content".to_owned(), content)]).to_json()
+    object([("role", json_text(role)), ("content", content)])
 }
 
 /// The results as messages of their own, then what the user said.
@@ -115,12 +115,11 @@ fn user(message: &Message, server: Server) -> Vec<Json> {
 
 fn result(block: &Block, server: Server) -> Option<Json> {
     let View::ToolResult { id, content, failed, .. } = &block.view else { return None };
-    let fields = [
-        ("role".to_owned(), json_text("tool")),
-        ("tool_call_id".to_owned(), json_text(&call_id(id, server))),
-        ("content".to_owned(), json_text(&result_text(content, *failed))),
-    ];
-    Some(Fields::from_iter(fields).to_json())
+    Some(object([
+        ("role", json_text("tool")),
+        ("tool_call_id", json_text(&call_id(id, server))),
+        ("content", json_text(&result_text(content, *failed))),
+    ]))
 }
 
 /// A part of what the user said.
@@ -157,17 +156,18 @@ impl Part {
 }
 
 fn image(media_type: &str, source: &Source) -> Json {
-    let url = data_url(media_type, source);
-    Json::of(&serde_json::json!({ "type": "image_url", "image_url": { "url": url } }))
+    let url = object([("url", json_text(&data_url(media_type, source)))]);
+    object([("type", json_text("image_url")), ("image_url", url)])
 }
 
 /// A document as only OpenAI takes it.
 fn file(media_type: &str, title: Option<&str>, source: &Source, server: Server) -> Option<Json> {
     let inline = matches!(source, Source::Base64(_)) && media_type == "application/pdf";
     (inline && server == Server::Openai).then(|| {
-        let filename = title.unwrap_or("document.pdf");
-        let file = serde_json::json!({ "filename": filename, "file_data": data_url(media_type, source) });
-        Json::of(&serde_json::json!({ "type": "file", "file": file }))
+        let filename = json_text(title.unwrap_or("document.pdf"));
+        let file_data = json_text(&data_url(media_type, source));
+        let file = object([("filename", filename), ("file_data", file_data)]);
+        object([("type", json_text("file")), ("file", file)])
     })
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use weir_types::{Json, View};
 
-use crate::fields::{Fields, json_text, to_json};
+use crate::fields::{Fields, json_text, object, to_json};
 use crate::wires::neutral::argument_text;
 
 #[derive(Serialize)]
@@ -21,7 +21,7 @@ struct Function<'a> {
 
 /// An object with one field.
 pub(super) fn fragment(key: &str, value: Json) -> Json {
-    Fields::from_iter([(key.to_owned(), value)]).to_json()
+    object([(key, value)])
 }
 
 /// The view as a fragment, if an assistant can say it. Thoughts have a different field at every server.
@@ -90,6 +90,5 @@ pub(super) fn joined(held: &Json, more: &Json) -> Json {
 
 /// Words as a part.
 pub(super) fn text_part(text: &str) -> Json {
-    let part = [("type".to_owned(), json_text("text")), ("text".to_owned(), json_text(text))];
-    Fields::from_iter(part).to_json()
+    object([("type", json_text("text")), ("text", json_text(text))])
 }

@@ -2,12 +2,11 @@
 
 use bytes::Bytes;
 use serde::Serialize;
-use serde_json::json;
 use weir_types::{Block, Json, Message, Request, Role, Source, ToolDefinition, View};
 
 use super::WIRE;
 use crate::ModelError;
-use crate::fields::{Fields, to_json};
+use crate::fields::{Fields, json_text, object, to_json};
 use crate::wires::neutral::{
     self, argument_text, data_url, document_text, fitting_id, left_out, marked, result_text, results_first,
 };
@@ -118,30 +117,38 @@ fn user(message: &Message) -> Vec<Json> {
 
 /// A part of what the user said, or of what a tool answered.
 fn part(block: &Block) -> Option<Json> {
-    let text = |text: &str| json!({ "type": "input_text", "text": text });
-    let written = match &block.view {
-        View::Text { text: words } if words.is_empty() => return None,
-        View::Text { text: words } => text(words),
+    match &block.view {
+        View::Text { text } if text.is_empty() => None,
+        View::Text { text } => Some(words("input_text", text)),
         View::Image { media_type, source } => {
-            json!({ "type": "input_image", "image_url": data_url(media_type, source) })
+            let url = json_text(&data_url(media_type, source));
+            Some(object([("type", json_text("input_image")), ("image_url", url)]))
         }
         View::Document { media_type, title, source } => {
-            match (document_text(media_type, title.as_deref(), source), source) {
-                (Some(words), _) => text(&words),
-                (None, Source::Url(url)) => json!({ "type": "input_file", "file_url": url }),
-                (None, Source::Base64(_)) if media_type == "application/pdf" => {
-                    let filename = title.as_deref().unwrap_or("document.pdf");
-                    let data = data_url(media_type, source);
-                    json!({ "type": "input_file", "filename": filename, "file_data": data })
-                }
-                (None, Source::Base64(_)) => text(&left_out(&block.view)?),
-            }
+            let title = title.as_deref();
+            document_text(media_type, title, source)
+                .map(|text| words("input_text", &text))
+                .or_else(|| file(media_type, title, source))
+                .or_else(|| left_out(&block.view).map(|text| words("input_text", &text)))
         }
-        View::Thinking { .. } | View::ToolUse { .. } | View::ToolResult { .. } | View::Unknown => {
-            return None;
+        View::Thinking { .. } | View::ToolUse { .. } | View::ToolResult { .. } | View::Unknown => None,
+    }
+}
+
+fn words(kind: &str, text: &str) -> Json {
+    object([("type", json_text(kind)), ("text", json_text(text))])
+}
+
+fn file(media_type: &str, title: Option<&str>, source: &Source) -> Option<Json> {
+    let kind = ("type", json_text("input_file"));
+    match source {
+        Source::Url(url) => Some(object([kind, ("file_url", json_text(url))])),
+        Source::Base64(_) if media_type == "application/pdf" => {
+            let filename = ("filename", json_text(title.unwrap_or("document.pdf")));
+            Some(object([kind, filename, ("file_data", json_text(&data_url(media_type, source)))]))
         }
-    };
-    Some(Json::of(&written))
+        Source::Base64(_) => None,
+    }
 }
 
 /// An item of the conversation: what the model said, or what a tool answered.
@@ -165,7 +172,7 @@ fn item(block: &Block) -> Option<Json> {
 pub(super) fn own(view: &View) -> Option<Json> {
     match view {
         View::Text { text } => {
-            let content = vec![Json::of(&json!({ "type": "output_text", "text": text }))];
+            let content = vec![words("output_text", text)];
             Some(to_json(&Said { r#type: "message", role: "assistant", content }))
         }
         View::ToolUse { id, name, input } => {
