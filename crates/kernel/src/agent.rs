@@ -2,6 +2,8 @@
 
 use weir_types::{Effect, ModelCard, NanoUsd, OnInterrupt, Risk, ToolDefinition};
 
+use crate::tokens;
+
 /// An agent, ready to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agent {
@@ -73,6 +75,12 @@ impl Agent {
     /// What the model sees of the tools.
     pub fn definitions(&self) -> Vec<ToolDefinition> {
         self.tools.iter().map(|tool| tool.definition.clone()).collect()
+    }
+
+    /// What every request takes before the conversation begins, as estimated: system prompt and tools.
+    pub fn fixed_tokens(&self) -> u64 {
+        let tools: u64 = self.tools.iter().map(|tool| tokens::of_tool(&tool.definition)).sum();
+        tokens::of_text(&self.system) + tools
     }
 
     /// Most tokens of one answer. A model whose card promises nothing gets a modest share of its window.

@@ -1,12 +1,16 @@
 //! When the oldest part of the conversation becomes a summary, which part, and how the model is asked for it.
 
+#[cfg(test)]
+mod tests;
+
 use weir_types::{Block, Message, Purpose, Request, Role, Seq};
 
 use crate::agent::Agent;
 use crate::body::Files;
-use crate::render::{self, Cut};
+use crate::render::{self, Cut, Unit};
 use crate::session::{Activity, Entry, Run, Session};
-use crate::{tokens, window};
+use crate::tokens::{self, OVERHEAD_TOKENS};
+use crate::window;
 
 /// Begin when this much of the budget is used, so that the window never has to be trimmed …
 const BEGIN_PERCENT: u64 = 85;
@@ -14,8 +18,14 @@ const BEGIN_PERCENT: u64 = 85;
 /// … and keep this much of it word for word.
 const KEEP_PERCENT: u64 = 40;
 
-/// Longest summary, in tokens, and as a share of what it replaces.
+/// Less than this is not worth a call, unless the window would be trimmed without it.
+const WORTH_PERCENT: u64 = 5;
+
+/// Longest summary, in tokens.
 const SUMMARY_TOKENS_MAX: u64 = 4_096;
+
+/// Shortest summary that is worth asking for, in tokens.
+const SUMMARY_TOKENS_MIN: u64 = 64;
 
 /// What to summarise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +34,7 @@ pub struct Plan {
     pub from: Seq,
     /// The last entry.
     pub through: Seq,
-    /// What they take, as estimated.
+    /// What they take, with the summary before them, as estimated.
     pub tokens: u64,
     /// How much of one result or message the summariser sees.
     pub cut: Cut,
@@ -34,52 +44,75 @@ pub struct Plan {
 
 /// What to summarise before the next call, if anything.
 pub fn plan(session: &Session, run: &Run, agent: &Agent) -> Option<Plan> {
-    let cut = window::cut(agent);
-    let entries = &session.transcript.entries;
-    let sizes: Vec<u64> = entries.iter().map(|entry| render::tokens_of(entry, cut)).collect();
-    let inbox: u64 =
-        session.inbox.iter().map(|entry| render::tokens_of(&Entry::User(entry.clone()), cut)).sum();
-    let before = render::tokens_before(&session.transcript, cut);
-    let total = before + inbox + sizes.iter().sum::<u64>();
+    let usual = window::cut(agent);
     let budget = window::budget(session, agent);
+    let sizes: Vec<u64> = render::units(session).iter().map(|unit| unit.tokens(usual)).collect();
+    let before = render::tokens_before(&session.transcript, usual);
+    let total = before + sizes.iter().sum::<u64>();
     let too_long = run.compaction.overflows > 0 && !run.compaction.forced;
     if !too_long && total <= budget * BEGIN_PERCENT / 100 {
         return None;
     }
-    let keep =
-        if too_long { (total / 2).min(budget * KEEP_PERCENT / 100) } else { budget * KEEP_PERCENT / 100 };
-    let count = covered(&sizes, keep.saturating_sub(before + inbox), room(agent))?;
+    let keep = budget * KEEP_PERCENT / 100;
+    let keep = if too_long { keep.min(total / 2) } else { keep };
+    let cut = summariser_cut(session, agent)?;
+    let count = covered(session, &sizes, total, keep, cut);
     let tokens: u64 = sizes[..count].iter().sum();
+    let worth = if total > budget { 0 } else { budget * WORTH_PERCENT / 100 };
+    if tokens < worth.max(SUMMARY_TOKENS_MIN) {
+        return None;
+    }
+    let entries = &session.transcript.entries;
     Some(Plan {
-        from: entries[0].seq(),
-        through: entries[count - 1].seq(),
-        tokens,
+        from: entries.first()?.seq(),
+        through: entries.get(count.checked_sub(1)?)?.seq(),
+        tokens: tokens
+            + session.transcript.summary.as_ref().map_or(0, |summary| tokens::of_text(&summary.text)),
         cut,
-        output_tokens_max: output_tokens_max(agent),
+        output_tokens_max: SUMMARY_TOKENS_MAX.min(agent.output_tokens_max()).min(cut.share_tokens),
     })
 }
 
-/// How many of the oldest entries to cover: so many that the rest fits, but no more than one request can show. The
-/// newest entry always stays.
-fn covered(sizes: &[u64], keep: u64, room: u64) -> Option<usize> {
-    let mut rest: u64 = sizes.iter().sum();
-    let (mut count, mut shown) = (0, 0);
-    while rest > keep && count + 1 < sizes.len() && (count == 0 || shown + sizes[count] <= room) {
-        (rest, shown) = (rest - sizes[count], shown + sizes[count]);
-        count += 1;
+/// How many of the oldest entries to cover: so many that the rest fits, but no more than one request can show.
+fn covered(session: &Session, sizes: &[u64], total: u64, keep: u64, cut: Cut) -> usize {
+    let entries = &session.transcript.entries[..coverable(&session.transcript.entries)];
+    let (mut count, mut rest, mut shown) = (0, total, 0);
+    for (entry, size) in entries.iter().zip(sizes) {
+        if rest <= keep {
+            break;
+        }
+        shown += tokens::of_text(&render::plain(Unit::from(entry), cut));
+        if count > 0 && shown > conversation_tokens(cut) {
+            break;
+        }
+        (count, rest) = (count + 1, rest - size);
     }
-    (count > 0).then_some(count)
+    count
 }
 
-/// What one request to the summariser can show of the conversation.
-fn room(agent: &Agent) -> u64 {
-    let free = agent.context_tokens().saturating_sub(output_tokens_max(agent));
-    // Half of it: the summary so far and the instructions take their part, and estimates are estimates.
-    free / 2
+/// The newest entry always stays, and whatever the user said since the newest answer.
+fn coverable(entries: &[Entry]) -> usize {
+    let answer = entries.iter().rposition(|entry| entry.as_assistant().is_some());
+    match answer {
+        Some(answer) if answer + 1 < entries.len() => answer + 1,
+        Some(answer) => answer,
+        None => 0,
+    }
 }
 
-fn output_tokens_max(agent: &Agent) -> u64 {
-    SUMMARY_TOKENS_MAX.min(agent.output_tokens_max())
+/// How much of one result or message a summariser sees: a sixth of what it can be shown. The conversation gets three
+/// such shares, the summary before it two, and the facts one.
+fn summariser_cut(session: &Session, agent: &Agent) -> Option<Cut> {
+    let free = agent.context_tokens().saturating_sub(SUMMARY_TOKENS_MAX.min(agent.output_tokens_max()));
+    let overflowed = session.run.as_ref().is_some_and(|run| run.compaction.overflows > 0);
+    let free = session.gauge.estimated(free) / if overflowed { 2 } else { 1 };
+    let free = free.saturating_sub(tokens::of_text(INSTRUCTIONS) + FRAME_TOKENS);
+    let share_tokens = (free / 6).min(window::cut(agent).share_tokens);
+    (share_tokens >= window::SHARE_TOKENS_MIN).then_some(Cut { share_tokens })
+}
+
+const fn conversation_tokens(cut: Cut) -> u64 {
+    cut.share_tokens.saturating_mul(3)
 }
 
 /// The request for a summary of what is planned.
@@ -87,14 +120,14 @@ pub fn request(session: &Session, api_name: &str, plan: &Plan) -> Request {
     let entries = &session.transcript.entries;
     let last = entries.iter().position(|entry| entry.seq() == plan.through);
     let covered = last.map_or(&[][..], |last| &entries[..=last]);
-    let mut text = String::new();
-    if let Some(summary) = &session.transcript.summary {
-        text.push_str(&format!("SUMMARY SO FAR:\n{}\n\n", summary.text));
-    }
-    text.push_str("CONVERSATION:\n");
-    covered.iter().for_each(|entry| text.push_str(&render::plain(entry, plan.cut)));
-    text.push_str(&facts(&session.activity));
-    text.push_str("\nSummarise all of the above now.");
+    let conversation: String =
+        covered.iter().map(|entry| render::plain(Unit::from(entry), plan.cut)).collect();
+    let conversation = render::shorten(&conversation, conversation_tokens(plan.cut) + OVERHEAD_TOKENS);
+    let facts = render::shorten(&facts(&session.activity), plan.cut.share_tokens);
+    let before = session.transcript.summary.as_ref().map_or(String::new(), |summary| {
+        format!("SUMMARY SO FAR:\n{}\n\n", render::shorten(&summary.text, 2 * plan.cut.share_tokens))
+    });
+    let text = format!("{before}CONVERSATION:\n{conversation}{facts}\nSummarise all of the above now.");
     Request {
         model: api_name.to_owned(),
         system: INSTRUCTIONS.to_owned(),
@@ -104,6 +137,9 @@ pub fn request(session: &Session, api_name: &str, plan: &Plan) -> Request {
         purpose: Purpose::Summary,
     }
 }
+
+/// What the request's own words take, beside the instructions.
+const FRAME_TOKENS: u64 = 40;
 
 const INSTRUCTIONS: &str = "\
 You summarise a conversation between a user and an assistant that uses tools, so that the assistant can go on without \
@@ -132,7 +168,8 @@ pub fn flaw(plan: &Plan, summary: &str) -> Option<&'static str> {
         return Some("the summary is empty");
     }
     let tokens = tokens::of_text(summary);
-    // A summary of nearly the size of what it replaces would be made again and again.
-    (tokens > plan.tokens / 2 && tokens > 64 || tokens >= plan.tokens)
-        .then_some("the summary is too long for what it replaces")
+    // A summary of nearly the size of what it replaces would be made again and again. Twice the limit that the model
+    // was given allows for our estimate being wrong.
+    let max = (plan.tokens / 2).min(plan.output_tokens_max.saturating_mul(2)).max(SUMMARY_TOKENS_MIN - 1);
+    (tokens > max).then_some("the summary is too long for what it replaces")
 }

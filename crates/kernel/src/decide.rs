@@ -9,7 +9,8 @@ use weir_types::{CallId, Effect, FailureClass, Json, OnInterrupt, Purpose, Stop,
 use crate::agent::Agent;
 use crate::body::{Limit, Outcome, Parked, Reserve};
 use crate::compact::{self, Plan};
-use crate::session::{AssistantEntry, Call, CallState, Lifecycle, Phase, Run, Session};
+use crate::fold::{EXPIRED, INTERRUPTED};
+use crate::session::{AssistantEntry, Call, CallState, Lifecycle, Phase, Run, Session, Spent};
 use crate::window;
 
 /// Most attempts of one model call.
@@ -131,51 +132,29 @@ pub fn decide(session: &Session, agent: &Agent, now: Timestamp) -> Next {
 }
 
 fn go_on(session: &Session, run: &Run, agent: &Agent, now: Timestamp) -> Next {
+    let step = Step { session, run, agent, now };
     match &run.phase {
         Phase::Calling(_) => Next::Busy,
         Phase::Tools => match session.transcript.last_assistant() {
             Some(entry) => deal_with_calls(entry, now),
-            None => ask(session, run, agent),
+            None => step.ask(),
         },
+        Phase::Interrupted { purpose: Purpose::Turn, .. } => step.ask(),
+        Phase::Interrupted { purpose: Purpose::Summary, attempt } => step.compact(attempt + 1, None),
         Phase::Failed { purpose, attempt, class, message, until } => {
-            let failure = Failure { purpose: *purpose, attempt: *attempt, class: *class, message };
-            after_failure(session, run, agent, &failure, *until)
+            step.after_failure(*purpose, *attempt, *class, message, *until)
         }
         Phase::Ready => match answered(session, run) {
             Some(stop) => Next::Finish { stop },
-            None => ask(session, run, agent),
+            None => step.ask(),
         },
     }
 }
 
-/// Whether the newest thing said is an answer.
+/// Whether the newest thing said is an answer of this run.
 fn answered(session: &Session, run: &Run) -> Option<Stop> {
-    if run.open || run.iteration == 0 {
-        return None;
-    }
-    let entry = session.transcript.entries.last()?.as_assistant()?;
-    (entry.calls.is_empty() && entry.stop != Stop::Paused).then_some(entry.stop)
-}
-
-/// The next model call, unless a limit forbids it or the conversation has become too long.
-fn ask(session: &Session, run: &Run, agent: &Agent) -> Next {
-    if let Some((limit, max)) = limit_reached(session, run, agent) {
-        return Next::Park { why: Parked::Limit { limit, max }, closing: Vec::new() };
-    }
-    let begin = (!run.open).then_some(run.iteration + 1);
-    if !run.compaction.failed
-        && let Some(plan) = compact::plan(session, run, agent)
-    {
-        return Next::Compact { begin, attempt: 1, not_before: None, plan };
-    }
-    Next::CallModel { begin, attempt: 1, not_before: None }
-}
-
-struct Failure<'a> {
-    purpose: Purpose,
-    attempt: u32,
-    class: FailureClass,
-    message: &'a str,
+    let entry = session.transcript.last_assistant()?;
+    (!run.open && run.iteration > 0 && session.transcript.is_answered()).then_some(entry.stop)
 }
 
 /// Whether a failed attempt is followed by another.
@@ -187,53 +166,106 @@ pub(crate) fn retries(purpose: Purpose, class: FailureClass, attempt: u32) -> bo
     class.is_transient() && attempt < max
 }
 
-fn after_failure(
-    session: &Session,
-    run: &Run,
-    agent: &Agent,
-    failure: &Failure<'_>,
-    until: Timestamp,
-) -> Next {
-    if let Some((limit, max)) = limit_reached(session, run, agent) {
-        return Next::Park { why: Parked::Limit { limit, max }, closing: Vec::new() };
-    }
-    let too_long = failure.class == FailureClass::ContextOverflow && run.compaction.overflows == 1;
-    let attempt = failure.attempt + 1;
-    match failure.purpose {
-        Purpose::Turn if retries(failure.purpose, failure.class, failure.attempt) => {
-            Next::CallModel { begin: None, attempt, not_before: Some(until) }
-        }
-        // Too long for the provider, whatever we estimated: make it shorter, once.
-        Purpose::Turn if too_long => match compact::plan(session, run, agent) {
-            Some(plan) => Next::Compact { begin: None, attempt: 1, not_before: None, plan },
-            None => Next::CallModel { begin: None, attempt, not_before: None },
-        },
-        Purpose::Turn => Next::Fail { class: failure.class, message: failure.message.to_owned() },
-        Purpose::Summary => match compact::plan(session, run, agent) {
-            Some(plan) => Next::Compact { begin: None, attempt, not_before: Some(until), plan },
-            None => Next::CallModel { begin: None, attempt: 1, not_before: None },
-        },
-    }
+/// A run that is about to ask the model something.
+struct Step<'a> {
+    session: &'a Session,
+    run: &'a Run,
+    agent: &'a Agent,
+    now: Timestamp,
 }
 
-/// The first limit that the next call would break. What is reserved for it counts as spent.
-fn limit_reached(session: &Session, run: &Run, agent: &Agent) -> Option<(Limit, u64)> {
-    let limits = &agent.limits;
-    let since = |of: fn(&crate::session::Spent) -> u64| of(&run.spent).saturating_sub(of(&run.excused));
-    let begins_iteration = u64::from(!run.open);
-    if since(|spent| spent.iterations) + begins_iteration > limits.iterations {
-        return Some((Limit::Iterations, limits.iterations));
+impl Step<'_> {
+    /// Asks for an answer, or first for a summary if the conversation has become too long.
+    fn ask(&self) -> Next {
+        if self.run.compaction.failed { self.call(None) } else { self.compact(1, None) }
     }
-    let needed = limits.tokens.is_some() || limits.usd.is_some();
-    let reserve = if needed { window::reserve(session, agent) } else { Reserve::default() };
-    let tokens = since(|spent| spent.usage.total().saturating_add(spent.reserved_tokens));
-    let checks = [
-        (Limit::ModelCalls, limits.model_calls, since(|spent| spent.model_calls).saturating_add(1)),
-        (Limit::Tokens, limits.tokens, tokens.saturating_add(reserve.tokens)),
-        (Limit::Usd, limits.usd.map(|usd| usd.0), since(|spent| spent.cost.0).saturating_add(reserve.nano.0)),
-        (Limit::WallClock, limits.wall_clock_ms, since(|spent| spent.micros) / 1_000),
-    ];
-    checks.into_iter().find_map(|(limit, max, used)| max.filter(|max| used > *max).map(|max| (limit, max)))
+
+    fn after_failure(
+        &self,
+        purpose: Purpose,
+        attempt: u32,
+        class: FailureClass,
+        message: &str,
+        until: Timestamp,
+    ) -> Next {
+        let too_long = class == FailureClass::ContextOverflow && self.run.compaction.overflows == 1;
+        match purpose {
+            // One that is not tried again has left this phase: the turn goes on without a summary.
+            Purpose::Summary => self.compact(attempt + 1, Some(until)),
+            Purpose::Turn if retries(purpose, class, attempt) => self.call(Some(until)),
+            // Too long for the provider, whatever we estimated: make it shorter, once.
+            Purpose::Turn if too_long => self.compact(1, None),
+            Purpose::Turn => Next::Fail { class, message: message.to_owned() },
+        }
+    }
+
+    /// Asks for a summary, if there is something to summarise; else for an answer.
+    fn compact(&self, attempt: u32, not_before: Option<Timestamp>) -> Next {
+        let Some(plan) = compact::plan(self.session, self.run, self.agent) else { return self.call(None) };
+        if let Some(parked) = self.limit() {
+            return parked;
+        }
+        Next::Compact { begin: self.begin(), attempt, not_before, plan }
+    }
+
+    /// Asks for an answer, if a limit does not forbid it and there is anything that can be shown.
+    fn call(&self, not_before: Option<Timestamp>) -> Next {
+        if let Some(parked) = self.limit() {
+            return parked;
+        }
+        if window::select(self.session, self.agent).is_none() {
+            return Next::Fail { class: FailureClass::Invalid, message: self.does_not_fit() };
+        }
+        let begin = self.begin();
+        let attempt = if begin.is_some() { 1 } else { self.run.attempts + 1 };
+        Next::CallModel { begin, attempt, not_before }
+    }
+
+    fn begin(&self) -> Option<u32> {
+        (!self.run.open).then_some(self.run.iteration + 1)
+    }
+
+    fn limit(&self) -> Option<Next> {
+        let (limit, max) = self.limit_reached()?;
+        Some(Next::Park { why: Parked::Limit { limit, max }, closing: Vec::new() })
+    }
+
+    /// The first limit that the next call would break. What is reserved for it counts as spent.
+    fn limit_reached(&self) -> Option<(Limit, u64)> {
+        let (limits, run) = (&self.agent.limits, self.run);
+        let since = |of: fn(&Spent) -> u64| of(&run.spent).saturating_sub(of(&run.excused));
+        let needed = limits.tokens.is_some() || limits.usd.is_some();
+        let reserve = if needed { window::reserve(self.session, self.agent) } else { Reserve::default() };
+        let iterations = since(|spent| spent.iterations) + u64::from(!run.open);
+        let tokens = since(|spent| spent.usage.total().saturating_add(spent.reserved_tokens));
+        let cost = since(|spent| spent.cost.0);
+        let waited = u64::try_from(self.now.as_micros() - self.session.ts.as_micros()).unwrap_or_default();
+        let micros = since(|spent| spent.micros).saturating_add(waited);
+        let checks = [
+            (Limit::Iterations, Some(limits.iterations), iterations),
+            (Limit::ModelCalls, limits.model_calls, since(|spent| spent.model_calls).saturating_add(1)),
+            (Limit::Tokens, limits.tokens, tokens.saturating_add(reserve.tokens)),
+            (Limit::Usd, limits.usd.map(|usd| usd.0), cost.saturating_add(reserve.nano.0)),
+            (Limit::WallClock, limits.wall_clock_ms, micros / 1_000),
+        ];
+        checks
+            .into_iter()
+            .find_map(|(limit, max, used)| max.filter(|max| used > *max).map(|max| (limit, max)))
+    }
+
+    /// What to do about a window in which not even the user's latest message fits.
+    fn does_not_fit(&self) -> String {
+        if self.session.transcript.last_user().is_none() && self.session.inbox.is_empty() {
+            return "there is no message to answer: send one".to_owned();
+        }
+        let (window, output) = (self.agent.context_tokens(), self.agent.output_tokens_max());
+        format!(
+            "the latest message does not fit: of {window} tokens the system prompt and the tools take about {} and \
+             {output} are kept for the answer; shorten the prompt, offer fewer tools, lower `limits.output_tokens`, \
+             raise `limits.context_tokens`, or choose a model with a larger window",
+            self.agent.fixed_tokens()
+        )
+    }
 }
 
 fn deal_with_calls(entry: &AssistantEntry, now: Timestamp) -> Next {
@@ -294,21 +326,21 @@ fn over(call: &Call, now: Timestamp) -> Option<Closing> {
         Some(Closing { call: call.id, class: class.to_owned(), message, outcome })
     };
     // A call that was started before has an effect nobody knows, whatever is decided about repeating it.
-    let refused = if call.attempt > 0 { Outcome::Unknown } else { Outcome::Denied };
-    match &call.state {
-        CallState::Refused { class, message } => close(class, blocked(call, message), refused),
-        CallState::Awaiting { expires: Some(expires), .. } if now > *expires => {
-            close("expired", blocked(call, "nobody approved it in time"), refused)
+    let refuse = |class: &str, why: &str| {
+        let blocked = format!("tool '{}' blocked: {why}", call.tool);
+        match call.may_have_happened() {
+            true => close(class, format!("{blocked}; {}", unknown(call)), Outcome::Unknown),
+            false => close(class, blocked, Outcome::Denied),
         }
+    };
+    match &call.state {
+        CallState::Refused { class, message } => refuse(class, message),
+        CallState::Awaiting { expires: Some(expires), .. } if now >= *expires => refuse("expired", EXPIRED),
         CallState::Interrupted if !repeatable(call) && call.on_interrupt == OnInterrupt::Report => {
             close("interrupted", unknown(call), Outcome::Unknown)
         }
         _ => None,
     }
-}
-
-fn blocked(call: &Call, why: &str) -> String {
-    format!("tool '{}' blocked: {why}", call.tool)
 }
 
 fn unknown(call: &Call) -> String {
@@ -323,13 +355,12 @@ fn unknown(call: &Call) -> String {
 fn closings(session: &Session) -> Vec<Closing> {
     let open = session.calls().iter().filter(|call| !matches!(call.state, CallState::Done(_)));
     open.map(|call| {
-        let started = matches!(call.state, CallState::Running | CallState::Interrupted);
-        let (message, outcome) = if started && call.effect != Effect::Read {
+        let (message, outcome) = if call.may_have_happened() {
             let message = "outcome unknown: the run was stopped while it was running; it may or may not have \
                            taken effect";
             (message, Outcome::Unknown)
         } else {
-            (crate::fold::INTERRUPTED, Outcome::Interrupted)
+            (INTERRUPTED, Outcome::Interrupted)
         };
         Closing { call: call.id, class: "cancelled".to_owned(), message: message.to_owned(), outcome }
     })

@@ -2,18 +2,23 @@
 //! call nobody made, an approval that came too late) changes nothing, because history cannot be argued with.
 
 mod calls;
+#[cfg(test)]
+mod tests;
+mod transcript;
 
-pub(crate) use calls::INTERRUPTED;
+pub(crate) use self::calls::{EXPIRED, INTERRUPTED};
 
-use weir_types::{Block, Event, EventId, FailureClass, Purpose, Seq, Timestamp};
+use std::borrow::Cow;
 
+use weir_types::{Block, Event, EventId, Explain, FailureClass, Fault, Purpose, Seq, Timestamp};
+
+use crate::app;
 use crate::body::{
     AssistantMessage, Body, ContextCompacted, ExternalSignal, ModelFailed, ModelRequested, ResumeReason,
     RunStarted, SessionCreated, SessionResumed, SessionUpdated, StatePatched,
 };
 use crate::session::{
-    AssistantEntry, CallState, Compaction, Ended, Ending, Entry, InFlight, Lifecycle, Phase, Run, Session,
-    Spent, Summary, UserEntry,
+    Compaction, Ended, Ending, Entry, InFlight, Lifecycle, Phase, Run, Session, Spent, Summary, UserEntry,
 };
 
 /// An event that cannot be folded.
@@ -27,6 +32,20 @@ pub struct FoldError {
     /// Why.
     #[source]
     pub source: serde_json::Error,
+}
+
+impl Explain for FoldError {
+    fn code(&self) -> &'static str {
+        "kernel::unreadable-event"
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        "a newer weir may have written it: use that; `weir verify` tells whether it was damaged".into()
+    }
+
+    fn fault(&self) -> Fault {
+        Fault::Damaged
+    }
 }
 
 /// Where and when an event happened.
@@ -66,7 +85,7 @@ impl Session {
             Body::SessionResumed(body) => self.resumed(body),
             Body::SessionHalted(body) => self.halted(&body.reason),
             Body::SessionClosed(body) => self.lifecycle = Lifecycle::Closed(body.reason.clone()),
-            Body::BranchForked(_) => self.abandon_run(),
+            Body::BranchForked(_) => self.end_run(Ending::Abandoned),
             Body::UserMessage(body) => self.inbox.push(UserEntry {
                 seq: at.seq,
                 content: body.content.clone(),
@@ -91,10 +110,7 @@ impl Session {
                     run.cancelling = true;
                 }
             }
-            Body::RunCancelled(_) => {
-                self.close_open_calls();
-                self.end_run(Ending::Cancelled);
-            }
+            Body::RunCancelled(_) => self.end_run(Ending::Cancelled),
             Body::RunParked(body) => {
                 self.interrupt_request();
                 if let Some(run) = &mut self.run {
@@ -169,28 +185,30 @@ impl Session {
 
     /// A process takes the session up: whatever was under way was lost with the one before.
     fn resumed(&mut self, body: &SessionResumed) {
+        let was_waiting = self.is_waiting();
         self.interrupt_request();
-        for call in self.transcript.last_assistant_mut().map_or(&mut [][..], |entry| &mut entry.calls) {
-            if call.state == CallState::Running {
-                call.state = CallState::Interrupted;
-            }
-        }
+        self.interrupt_calls();
         match body.reason {
             ResumeReason::Input => {}
+            // Waiting holds nothing, so a process that ends meanwhile interrupts nothing.
+            ResumeReason::Recovery if was_waiting => {}
             ResumeReason::Recovery => {
                 if let Some(run) = self.run.as_mut().filter(|run| run.parked.is_none()) {
                     run.crashes += 1;
                 }
             }
-            ResumeReason::Asked => {
-                if let Lifecycle::Halted(_) = self.lifecycle {
-                    self.lifecycle = Lifecycle::Open;
-                }
-                if let Some(run) = &mut self.run {
-                    (run.parked, run.crashes, run.excused) = (None, 0, run.spent);
-                    run.compaction = Compaction::default();
-                }
-            }
+            ResumeReason::Asked => self.resumed_by_someone(),
+        }
+    }
+
+    /// Someone knows why it had stopped and wants it to go on: limits count from here.
+    fn resumed_by_someone(&mut self) {
+        if let Lifecycle::Halted(_) = self.lifecycle {
+            self.lifecycle = Lifecycle::Open;
+        }
+        if let Some(run) = &mut self.run {
+            (run.parked, run.crashes, run.excused) = (None, 0, run.spent);
+            run.compaction = Compaction::default();
         }
     }
 
@@ -201,11 +219,14 @@ impl Session {
     }
 
     fn run_started(&mut self, body: &RunStarted) {
-        self.abandon_run();
+        self.end_run(Ending::Abandoned);
+        // What the run was started for is its own from here on: however it ends, it is not started for that again.
+        self.tell_inbox();
         self.run = Some(Run {
             id: body.run,
             iteration: 0,
             open: false,
+            attempts: 0,
             phase: Phase::Ready,
             spent: Spent::default(),
             excused: Spent::default(),
@@ -219,45 +240,54 @@ impl Session {
     fn iteration_started(&mut self, n: u32) {
         self.spend(|spent| spent.iterations += 1);
         if let Some(run) = &mut self.run {
-            (run.iteration, run.open, run.crashes) = (n, true, 0);
+            (run.iteration, run.open, run.attempts, run.crashes) = (n, true, 0, 0);
             (run.phase, run.compaction) = (Phase::Ready, Compaction::default());
         }
     }
 
     fn model_requested(&mut self, seq: Seq, body: &ModelRequested) {
         self.spend(|spent| spent.model_calls += 1);
-        if body.params.purpose == Purpose::Turn {
-            let told = self.inbox.drain(..).map(Entry::User);
-            self.transcript.entries.extend(told);
+        let purpose = body.params.purpose;
+        if purpose == Purpose::Turn {
+            self.told();
         }
         if let Some(run) = &mut self.run {
+            if purpose == Purpose::Turn {
+                run.attempts = body.attempt;
+            }
             run.phase = Phase::Calling(InFlight {
                 seq,
                 attempt: body.attempt,
-                purpose: body.params.purpose,
+                purpose,
                 reserve: body.reserve,
                 estimated_tokens: body.params.estimated_tokens,
             });
         }
     }
 
+    /// The model is told everything there is. What it was told once cannot change any more.
+    fn told(&mut self) {
+        self.close_open_calls();
+        self.tell_inbox();
+        if let Some(Entry::Assistant(entry)) = self.transcript.entries.last_mut() {
+            entry.continued = entry.wire_ids.is_empty();
+        }
+    }
+
+    fn tell_inbox(&mut self) {
+        self.transcript.entries.extend(self.inbox.drain(..).map(Entry::User));
+    }
+
     /// A request whose answer will never be known is paid in full.
     fn interrupt_request(&mut self) {
         let Some(Run { phase: Phase::Calling(request), .. }) = &self.run else { return };
-        let request = *request;
+        let InFlight { purpose, attempt, reserve, .. } = *request;
         self.spend(|spent| {
-            spent.reserved_tokens = spent.reserved_tokens.saturating_add(request.reserve.tokens);
-            spent.cost += request.reserve.nano;
+            spent.reserved_tokens = spent.reserved_tokens.saturating_add(reserve.tokens);
+            spent.cost += reserve.nano;
         });
-        let until = self.ts;
         if let Some(run) = &mut self.run {
-            run.phase = Phase::Failed {
-                purpose: request.purpose,
-                attempt: request.attempt,
-                class: FailureClass::Transport,
-                message: "the process ended during the call".to_owned(),
-                until,
-            };
+            run.phase = Phase::Interrupted { purpose, attempt };
         }
     }
 
@@ -267,10 +297,7 @@ impl Session {
             spent.cost += body.cost;
         });
         let Some(run) = &mut self.run else { return };
-        let purpose = match &run.phase {
-            Phase::Calling(request) => request.purpose,
-            Phase::Ready | Phase::Failed { .. } | Phase::Tools => Purpose::Turn,
-        };
+        let Phase::Calling(InFlight { purpose, .. }) = run.phase else { return };
         run.phase = Phase::Failed {
             purpose,
             attempt: body.attempt,
@@ -295,8 +322,9 @@ impl Session {
         if let Some(Run { phase: Phase::Calling(request), .. }) = &self.run {
             self.gauge.learn(request.estimated_tokens, body.usage.input_tokens);
         }
-        let entry = AssistantEntry { seq, content: body.content.clone(), stop: body.stop, calls: Vec::new() };
-        let has_calls = entry.uses().next().is_some();
+        self.close_open_calls();
+        let entry = self.answer(seq, body);
+        let has_calls = !entry.wire_ids.is_empty();
         self.transcript.entries.push(Entry::Assistant(entry));
         if let Some(run) = &mut self.run {
             run.open = false;
@@ -309,21 +337,7 @@ impl Session {
             spent.usage += body.usage;
             spent.cost += body.cost;
         });
-        let transcript = &mut self.transcript;
-        if let Some(last) = transcript.entries.iter().position(|entry| entry.seq() == body.through) {
-            let covered: Vec<Entry> = transcript.entries.drain(..=last).collect();
-            let latest = covered.into_iter().rev().find_map(|entry| match entry {
-                Entry::User(entry) => Some(entry),
-                Entry::Assistant(_) => None,
-            });
-            let still_there = transcript.entries.iter().any(|entry| entry.as_user().is_some());
-            if still_there {
-                transcript.pinned = None;
-            } else if latest.is_some() {
-                transcript.pinned = latest;
-            }
-            transcript.summary = Some(Summary { seq, text: body.summary.clone() });
-        }
+        self.transcript.cover(body.through, Summary { seq, text: body.summary.clone() });
         if let Some(run) = &mut self.run {
             run.phase = Phase::Ready;
             run.compaction.forced = run.compaction.overflows > 0;
@@ -331,24 +345,16 @@ impl Session {
     }
 
     fn patched(&mut self, body: &StatePatched) {
-        let patch = serde_json::from_str::<json_patch::Patch>(body.patch.as_str());
-        // A patch that does not apply changes nothing: it is undone as a whole.
-        if let Ok(patch) = patch {
-            let _ = json_patch::patch(&mut self.app, &patch);
+        // A patch that does not apply changes nothing.
+        if let Ok(app) = app::patched(&self.app, &body.patch) {
+            self.app = app;
         }
     }
 
-    /// The run will not go on; what it left open is closed.
-    fn abandon_run(&mut self) {
-        self.interrupt_request();
-        self.close_open_calls();
-        if self.run.is_some() {
-            self.end_run(Ending::Abandoned);
-        }
-    }
-
+    /// The run is over; what it left open is closed.
     fn end_run(&mut self, how: Ending) {
         self.interrupt_request();
+        self.close_open_calls();
         if let Some(run) = self.run.take() {
             self.ended = Some(Ended { run: run.id, how, spent: run.spent });
         }

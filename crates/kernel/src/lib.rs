@@ -28,6 +28,7 @@ mod decide;
 mod fold;
 mod session;
 
+pub mod app;
 pub mod compact;
 pub mod render;
 pub mod system;

@@ -1,18 +1,38 @@
 //! From the conversation to messages. Always closes pairs: every call has exactly one result, in order, in the
-//! message after it; every result has its call.
+//! message after it; every result has its call; ids are unique, and nothing is said in a way that a provider refuses.
+
+mod answer;
+mod fit;
+mod piece;
+mod plain;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use weir_types::{Block, Hash, Message, Purpose, Request, Role, Seq, Stop, ToolDefinition, View, text_of};
+use weir_types::{Message, Purpose, Request, Role, Seq, ToolDefinition};
 
-use crate::fold::INTERRUPTED;
-use crate::session::{AssistantEntry, CallState, Entry, Session, Transcript, UserEntry};
-use crate::tokens;
+use self::answer::{answer, results};
+use self::fit::fit;
+pub(crate) use self::fit::shorten;
+use self::piece::Piece;
+pub(crate) use self::plain::plain;
+use crate::session::{AssistantEntry, Entry, Session, Transcript, UserEntry};
+use crate::tokens::OVERHEAD_TOKENS;
 
 /// How much of one result or message is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
-    /// Tokens of a message of the user, or of all results of one answer together.
+    /// Tokens of all results of one answer together. What people write, and the summary, may have three times that.
     pub share_tokens: u64,
+}
+
+impl Cut {
+    /// Tokens of a message of the user, or of the summary.
+    pub const fn message_tokens(self) -> u64 {
+        self.share_tokens.saturating_mul(3)
+    }
 }
 
 /// What a request is made of beside the conversation.
@@ -40,180 +60,145 @@ pub fn request(session: &Session, frame: Frame, ranges: &[[Seq; 2]], cut: Cut) -
     }
 }
 
-/// The messages of these ranges: begin with the user, alternate, end with the user.
-fn messages(session: &Session, ranges: &[[Seq; 2]], cut: Cut) -> Vec<Message> {
-    let mut messages = Messages(Vec::new());
-    for block in before(&session.transcript, cut) {
-        messages.say(Role::User, vec![block]);
-    }
-    let told: Vec<Entry> = session.inbox.iter().map(|entry| Entry::User(entry.clone())).collect();
-    let entries: Vec<&Entry> = session.transcript.entries.iter().chain(&told).collect();
-    for entry in ranges.iter().flat_map(|range| within(&entries, *range)) {
+/// What is in or out of a request together: a message of the user, or an answer with the results of its calls.
+#[derive(Clone, Copy)]
+pub(crate) enum Unit<'a> {
+    User(&'a UserEntry),
+    Assistant(&'a AssistantEntry),
+}
+
+/// The whole conversation, what the model has not been told yet included.
+pub(crate) fn units(session: &Session) -> Vec<Unit<'_>> {
+    let entries = session.transcript.entries.iter().map(Unit::from);
+    entries.chain(session.inbox.iter().map(Unit::User)).collect()
+}
+
+impl<'a> From<&'a Entry> for Unit<'a> {
+    fn from(entry: &'a Entry) -> Self {
         match entry {
-            Entry::User(entry) => messages.say(Role::User, user_blocks(entry, cut)),
-            Entry::Assistant(entry) => {
-                messages.say(Role::Assistant, assistant_blocks(entry));
-                messages.say(Role::User, results(entry, cut));
+            Entry::User(entry) => Self::User(entry),
+            Entry::Assistant(entry) => Self::Assistant(entry),
+        }
+    }
+}
+
+impl Unit<'_> {
+    pub(crate) const fn seq(self) -> Seq {
+        match self {
+            Self::User(entry) => entry.seq,
+            Self::Assistant(entry) => entry.seq,
+        }
+    }
+
+    pub(crate) const fn is_user(self) -> bool {
+        matches!(self, Self::User(_))
+    }
+
+    /// The most it adds to a request.
+    pub(crate) fn tokens(self, cut: Cut) -> u64 {
+        match self {
+            Self::User(entry) => OVERHEAD_TOKENS + piece::tokens_of(&user(entry, cut)),
+            Self::Assistant(entry) => {
+                let mut reply = results(entry, cut);
+                if reply.is_empty() {
+                    reply.push(go_on());
+                }
+                2 * OVERHEAD_TOKENS + piece::tokens_of(&answer(entry)) + piece::tokens_of(&reply)
             }
         }
     }
-    if messages.0.last().is_some_and(|message| message.role == Role::Assistant) {
-        messages.say(Role::User, vec![Block::text("Continue.")]);
+}
+
+/// The most that what comes before the first unit adds to a request.
+pub(crate) fn tokens_before(transcript: &Transcript, cut: Cut) -> u64 {
+    match before(transcript, cut).as_slice() {
+        [] => 0,
+        pieces => OVERHEAD_TOKENS + piece::tokens_of(pieces),
     }
+}
+
+/// The messages of these ranges: begin with the user, alternate, end with the user.
+fn messages(session: &Session, ranges: &[[Seq; 2]], cut: Cut) -> Vec<Message> {
+    let mut messages = Messages(Vec::new());
+    messages.say(Role::User, before(&session.transcript, cut));
+    let units = units(session);
+    for unit in ranges.iter().flat_map(|range| within(&units, *range)) {
+        match unit {
+            Unit::User(entry) => messages.say(Role::User, user(entry, cut)),
+            Unit::Assistant(entry) => {
+                messages.reply();
+                messages.say(Role::Assistant, answer(entry));
+                messages.say(Role::User, results(entry, cut));
+                if entry.continued {
+                    messages.reply();
+                }
+            }
+        }
+    }
+    messages.reply();
     messages.0
+}
+
+fn within<'a, 'b>(units: &'b [Unit<'a>], [from, to]: [Seq; 2]) -> &'b [Unit<'a>] {
+    let first = units.iter().position(|unit| unit.seq() == from);
+    let last = units.iter().position(|unit| unit.seq() == to);
+    match (first, last) {
+        (Some(first), Some(last)) if first <= last => &units[first..=last],
+        _ => &[],
+    }
 }
 
 /// Messages under construction: two in a row of the same role are one.
 struct Messages(Vec<Message>);
 
 impl Messages {
-    fn say(&mut self, role: Role, content: Vec<Block>) {
-        if content.is_empty() {
+    fn say(&mut self, role: Role, pieces: Vec<Piece<'_>>) {
+        if pieces.is_empty() {
             return;
         }
+        let content = pieces.into_iter().map(Piece::into_block);
         match self.0.last_mut() {
             Some(message) if message.role == role => message.content.extend(content),
-            _ => self.0.push(Message { role, content }),
+            _ => self.0.push(Message { role, content: content.collect() }),
+        }
+    }
+
+    /// An answer that nobody replied to gets a reply, before the model speaks again.
+    fn reply(&mut self) {
+        if self.0.last().is_some_and(|message| message.role == Role::Assistant) {
+            self.say(Role::User, vec![go_on()]);
         }
     }
 }
 
-fn within<'a>(entries: &'a [&'a Entry], [from, to]: [Seq; 2]) -> &'a [&'a Entry] {
-    let first = entries.iter().position(|entry| entry.seq() == from);
-    let last = entries.iter().position(|entry| entry.seq() == to);
-    match (first, last) {
-        (Some(first), Some(last)) if first <= last => &entries[first..=last],
-        _ => &[],
-    }
+fn go_on() -> Piece<'static> {
+    Piece::Words(Cow::Borrowed("Continue."))
 }
 
-/// What comes before the first entry: the summary, and the user's latest message if the summary covers it.
-fn before(transcript: &Transcript, cut: Cut) -> Vec<Block> {
+/// What comes before the first unit: the summary, and the user's latest message if the summary covers it.
+fn before(transcript: &Transcript, cut: Cut) -> Vec<Piece<'_>> {
     let summary = transcript.summary.as_ref().map(|summary| {
-        Block::text(format!("<summary of the conversation so far>\n{}\n</summary>", summary.text))
+        let text = shorten(&summary.text, cut.message_tokens());
+        Piece::Words(format!("<summary of the conversation so far>\n{text}\n</summary>").into())
     });
-    let pinned = transcript.pinned.as_ref().map(|entry| user_blocks(entry, cut)).unwrap_or_default();
+    let pinned = transcript.pinned.as_ref().map(|entry| user(entry, cut)).unwrap_or_default();
     summary.into_iter().chain(pinned).collect()
 }
 
-/// Tokens of what comes before the first entry.
-pub(crate) fn tokens_before(transcript: &Transcript, cut: Cut) -> u64 {
-    tokens::of_blocks(&before(transcript, cut))
-}
-
-/// Tokens of a unit, as it is shown.
-pub(crate) fn tokens_of(entry: &Entry, cut: Cut) -> u64 {
-    /// Two messages' worth of overhead.
-    const OVERHEAD: u64 = 8;
-    OVERHEAD
-        + match entry {
-            Entry::User(entry) => tokens::of_blocks(&user_blocks(entry, cut)),
-            Entry::Assistant(entry) => {
-                tokens::of_blocks(&assistant_blocks(entry)) + tokens::of_blocks(&results(entry, cut))
-            }
-        }
-}
-
 /// What the user said, after what the runtime adds.
-fn user_blocks(entry: &UserEntry, cut: Cut) -> Vec<Block> {
+fn user(entry: &UserEntry, cut: Cut) -> Vec<Piece<'_>> {
     let runtime = (!entry.runtime.is_empty()).then(|| {
         let lines: String = entry.runtime.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
-        Block::text(format!("<runtime>\n{lines}</runtime>"))
+        Piece::Words(format!("<runtime>\n{lines}</runtime>").into())
     });
-    let mut blocks: Vec<Block> = runtime.into_iter().collect();
-    blocks.extend(fit(&entry.content, cut.share_tokens));
-    // A message without content is not valid anywhere.
-    if blocks.is_empty() {
-        blocks.push(Block::text("(empty message)"));
-    }
-    blocks
+    let said = or_else(fit(&entry.content, cut.message_tokens()), "(empty message)");
+    runtime.into_iter().chain(said).collect()
 }
 
-/// What the model said. Empty texts are left out, which providers reject; ids are the ones that are unique.
-fn assistant_blocks(entry: &AssistantEntry) -> Vec<Block> {
-    let mut calls = entry.calls.iter();
-    let mut blocks: Vec<Block> = Vec::new();
-    for block in &entry.content {
-        match &block.view {
-            View::Text { text } if text.trim().is_empty() => {}
-            View::ToolUse { id, name, input } => {
-                let wire_id = calls.next().map_or(id, |call| &call.wire_id);
-                let view = View::ToolUse { id: wire_id.clone(), name: name.clone(), input: input.clone() };
-                blocks.push(Block { view, sent: block.sent.clone() });
-            }
-            _ => blocks.push(block.clone()),
-        }
+/// Content that says nothing is not valid anywhere.
+fn or_else<'a>(mut pieces: Vec<Piece<'a>>, words: &'static str) -> Vec<Piece<'a>> {
+    if pieces.is_empty() {
+        pieces.push(Piece::Words(Cow::Borrowed(words)));
     }
-    let speaks = |block: &Block| !matches!(block.view, View::Thinking { .. } | View::Unknown);
-    if !blocks.iter().any(speaks) {
-        blocks.push(Block::text(if entry.stop == Stop::Refused { "(refused)" } else { "(no answer)" }));
-    }
-    blocks
-}
-
-/// The results of all calls of an answer, in call order.
-fn results(entry: &AssistantEntry, cut: Cut) -> Vec<Block> {
-    let count = entry.uses().count() as u64;
-    let uses = entry.uses().enumerate();
-    let result = |(index, (id, name, _)): (usize, (&str, &str, _))| {
-        let call = entry.calls.get(index);
-        let done = call.and_then(|call| match &call.state {
-            CallState::Done(result) => Some((fit(&result.content, cut.share_tokens / count), result.failed)),
-            _ => None,
-        });
-        let (content, failed) = match done {
-            Some((content, failed)) => (content, failed.is_some()),
-            None => (vec![Block::text(INTERRUPTED)], true),
-        };
-        let id = call.map_or(id, |call| &call.wire_id).to_owned();
-        Block::from(View::ToolResult { id, name: name.to_owned(), content, failed })
-    };
-    uses.map(result).collect()
-}
-
-/// Cuts content that is larger than its share, with a note that names the whole.
-fn fit(content: &[Block], share_tokens: u64) -> Vec<Block> {
-    if tokens::of_blocks(content) <= share_tokens {
-        return content.to_vec();
-    }
-    let text = text_of(content);
-    let whole = Hash::of(text.as_bytes());
-    let note = format!(
-        "\n[… cut: this is the beginning and the end of {} characters; the whole has SHA-256 {whole} …]\n",
-        text.chars().count()
-    );
-    let room = share_tokens.saturating_sub(tokens::of_text(&note) + 4).saturating_mul(4);
-    let room = usize::try_from(room).unwrap_or(usize::MAX);
-    let (head, tail) = (room * 3 / 4, room / 4);
-    let beginning: String = text.chars().take(head).collect();
-    let skipped = text.chars().count().saturating_sub(tail).max(beginning.chars().count());
-    let end: String = text.chars().skip(skipped).collect();
-    vec![Block::text(format!("{beginning}{note}{end}"))]
-}
-
-/// The conversation in plain words, for a summariser.
-pub(crate) fn plain(entry: &Entry, cut: Cut) -> String {
-    match entry {
-        Entry::User(entry) => format!("USER: {}\n", text_of(&fit(&entry.content, cut.share_tokens))),
-        Entry::Assistant(entry) => {
-            let mut text = format!("ASSISTANT: {}\n", text_of(&entry.content));
-            for ((_, name, input), result) in entry.uses().zip(results(entry, cut)) {
-                text.push_str(&format!("CALL {name}: {}\n", shorten(input.as_str())));
-                if let View::ToolResult { content, failed, .. } = &result.view {
-                    let word = if *failed { "FAILED" } else { "RESULT" };
-                    text.push_str(&format!("{word} {name}: {}\n", text_of(content)));
-                }
-            }
-            text
-        }
-    }
-}
-
-fn shorten(text: &str) -> String {
-    const CHARACTERS_MAX: usize = 2_000;
-    let mut shortened: String = text.chars().take(CHARACTERS_MAX).collect();
-    if shortened.len() < text.len() {
-        shortened.push('…');
-    }
-    shortened
+    pieces
 }

@@ -10,7 +10,7 @@ use weir_types::{
     SessionId, Stop, Timestamp, Usage, View,
 };
 
-use crate::body::{Outcome, Parked, Reserve, SessionCreated};
+use crate::body::{Outcome, Parked, Reserve, SessionCreated, present};
 use crate::tokens::Gauge;
 
 /// Everything a session is.
@@ -34,7 +34,7 @@ pub struct Session {
     pub ended: Option<Ended>,
     /// What the model has been told and has said.
     pub transcript: Transcript,
-    /// What it has not been told yet.
+    /// What came in since the run began, and the model has not been told yet.
     pub inbox: Vec<UserEntry>,
     /// The application's own state.
     pub app: Value,
@@ -85,6 +85,8 @@ pub struct Run {
     pub iteration: u32,
     /// Whether that iteration still lacks its answer.
     pub open: bool,
+    /// How often that answer was asked for.
+    pub attempts: u32,
     /// What is going on.
     pub phase: Phase,
     /// What it used and spent.
@@ -120,6 +122,13 @@ pub enum Phase {
     Ready,
     /// A request is out.
     Calling(InFlight),
+    /// A request was out when the process ended, or the run was paused.
+    Interrupted {
+        /// What it was for.
+        purpose: Purpose,
+        /// Which attempt.
+        attempt: u32,
+    },
     /// It failed.
     Failed {
         /// What it was for.
@@ -237,8 +246,12 @@ pub struct AssistantEntry {
     pub content: Vec<Block>,
     /// Why it stopped.
     pub stop: Stop,
+    /// The ids that its calls have in requests, in order: the provider's, or ours where the provider's is not unique.
+    pub wire_ids: Vec<String>,
     /// The calls it asked for, in order, as far as they have been taken up.
     pub calls: Vec<Call>,
+    /// Whether the model was asked to go on after it, without anything new to say.
+    pub continued: bool,
 }
 
 /// A tool call.
@@ -255,6 +268,7 @@ pub struct Call {
     /// The arguments the model gave.
     pub input: Json,
     /// The arguments an approver gave instead.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub edited: Option<Json>,
     /// What repeating it does.
     pub effect: Effect,
@@ -281,6 +295,11 @@ impl Call {
     /// What identifies those arguments.
     pub fn input_hash(&self) -> Hash {
         Hash::of(self.input_to_run().as_str().as_bytes())
+    }
+
+    /// Whether it may have had an effect that nobody knows: it was started, and did not answer.
+    pub fn may_have_happened(&self) -> bool {
+        self.attempt > 0 && self.effect != Effect::Read
     }
 
     /// The key that makes repeating an idempotent call harmless: the same for each attempt.
@@ -377,6 +396,15 @@ impl Transcript {
     /// The newest answer.
     pub fn last_assistant(&self) -> Option<&AssistantEntry> {
         self.entries.iter().rev().find_map(Entry::as_assistant)
+    }
+
+    /// Whether the newest thing said is an answer that asks for nothing more.
+    pub fn is_answered(&self) -> bool {
+        match self.entries.last() {
+            Some(Entry::Assistant(entry)) => entry.uses().next().is_none() && entry.stop != Stop::Paused,
+            Some(Entry::User(_)) => false,
+            None => self.pinned.is_none(),
+        }
     }
 
     pub(crate) fn last_assistant_mut(&mut self) -> Option<&mut AssistantEntry> {

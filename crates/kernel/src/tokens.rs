@@ -1,13 +1,16 @@
 //! Estimates of tokens: four characters each to begin with, corrected by what the provider reports.
 
+#[cfg(test)]
+mod tests;
+
 use serde::{Deserialize, Serialize};
-use weir_types::{Block, Message, Request, Source, ToolDefinition, View};
+use weir_types::{Block, Json, Message, Request, Sent, Source, ToolDefinition, View};
 
 /// What a picture or a document counts, whatever its size: providers scale them down.
 const MEDIA_TOKENS: u64 = 1_600;
 
 /// What a block or message costs beside its text.
-const OVERHEAD_TOKENS: u64 = 4;
+pub(crate) const OVERHEAD_TOKENS: u64 = 4;
 
 /// How our estimates compare with the provider's count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,9 +46,17 @@ impl Gauge {
     }
 }
 
+/// How many characters we take for a token.
+pub(crate) const CHARACTERS_PER_TOKEN: u64 = 4;
+
 /// Tokens of a text.
 pub fn of_text(text: &str) -> u64 {
-    (text.chars().count() as u64).div_ceil(4)
+    of_characters(text.chars().count())
+}
+
+/// Tokens of a text of that many characters.
+pub(crate) const fn of_characters(count: usize) -> u64 {
+    (count as u64).div_ceil(CHARACTERS_PER_TOKEN)
 }
 
 /// Tokens of blocks.
@@ -53,18 +64,29 @@ pub fn of_blocks(blocks: &[Block]) -> u64 {
     blocks.iter().map(of_block).sum()
 }
 
-fn of_block(block: &Block) -> u64 {
-    let sent = block.sent.as_ref().map_or(0, |sent| of_text(sent.json.as_str()));
-    let view = match &block.view {
+pub(crate) fn of_block(block: &Block) -> u64 {
+    OVERHEAD_TOKENS + of_view(&block.view).max(of_sent(block.sent.as_ref()))
+}
+
+/// Tokens of a view, without what every block costs.
+pub(crate) fn of_view(view: &View) -> u64 {
+    match view {
         View::Text { text } => of_text(text),
         View::Thinking { text, signature } => of_text(text) + signature.as_deref().map_or(0, of_text),
-        View::ToolUse { id, name, input } => of_text(id) + of_text(name) + of_text(input.as_str()),
+        View::ToolUse { id, name, input } => of_use(id, name, input),
         View::ToolResult { id, name, content, .. } => of_text(id) + of_text(name) + of_blocks(content),
         View::Image { source, .. } => media(source),
         View::Document { title, source, .. } => media(source) + title.as_deref().map_or(0, of_text),
         View::Unknown => 0,
-    };
-    OVERHEAD_TOKENS + view.max(sent)
+    }
+}
+
+pub(crate) fn of_use(id: &str, name: &str, input: &Json) -> u64 {
+    of_text(id) + of_text(name) + of_text(input.as_str())
+}
+
+pub(crate) fn of_sent(sent: Option<&Sent>) -> u64 {
+    sent.map_or(0, |sent| of_text(sent.json.as_str()))
 }
 
 fn media(source: &Source) -> u64 {
@@ -81,10 +103,11 @@ pub fn of_messages(messages: &[Message]) -> u64 {
 
 /// Tokens of tool definitions.
 pub fn of_tools(tools: &[ToolDefinition]) -> u64 {
-    let of_tool = |tool: &ToolDefinition| {
-        OVERHEAD_TOKENS + of_text(&tool.name) + of_text(&tool.description) + of_text(tool.schema.as_str())
-    };
     tools.iter().map(of_tool).sum()
+}
+
+pub(crate) fn of_tool(tool: &ToolDefinition) -> u64 {
+    OVERHEAD_TOKENS + of_text(&tool.name) + of_text(&tool.description) + of_text(tool.schema.as_str())
 }
 
 /// Tokens of a whole request.

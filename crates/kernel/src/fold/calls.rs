@@ -6,7 +6,7 @@ use crate::body::{
     ApprovalDenied, ApprovalExpired, ApprovalGranted, ApprovalRequested, Outcome, ToolCompleted, ToolDecided,
     ToolFailed, ToolRequested, ToolStarted, Verdict,
 };
-use crate::session::{Activity, Call, CallResult, CallState, Entry, Phase, Session};
+use crate::session::{Activity, Call, CallResult, CallState, Phase, Session};
 
 /// How many names and failures summaries carry along.
 const REMEMBERED_MAX: usize = 50;
@@ -14,16 +14,17 @@ const REMEMBERED_MAX: usize = 50;
 /// What the model reads when a call was cut off.
 pub(crate) const INTERRUPTED: &str = "interrupted: the call did not finish";
 
+/// What the model reads when an approval did not come.
+pub(crate) const EXPIRED: &str = "nobody approved it in time";
+
 impl Session {
+    /// A call of the newest answer is taken up. Once the run is over, or goes on, it is too late for that.
     pub(super) fn tool_requested(&mut self, body: &ToolRequested) {
-        let taken = self.wire_ids().any(|id| id == body.provider_id);
-        // Compatible servers repeat their ids, and some send none; a request needs each of them once.
-        let ours = taken || body.provider_id.is_empty();
-        let wire_id = if ours { body.call.to_string() } else { body.provider_id.clone() };
-        let Some(entry) = self.transcript.last_assistant_mut() else { return };
-        if entry.calls.len() >= entry.uses().count() {
+        if self.run.as_ref().is_none_or(|run| run.phase != Phase::Tools) {
             return;
         }
+        let Some(entry) = self.transcript.last_assistant_mut() else { return };
+        let Some(wire_id) = entry.wire_ids.get(entry.calls.len()).cloned() else { return };
         entry.calls.push(Call {
             id: body.call,
             wire_id,
@@ -39,11 +40,6 @@ impl Session {
             stub: false,
             state: CallState::Requested,
         });
-    }
-
-    fn wire_ids(&self) -> impl Iterator<Item = &str> {
-        let answers = self.transcript.entries.iter().filter_map(Entry::as_assistant);
-        answers.flat_map(|entry| &entry.calls).map(|call| call.wire_id.as_str())
     }
 
     pub(super) fn tool_decided(&mut self, body: &ToolDecided) {
@@ -97,7 +93,7 @@ impl Session {
     pub(super) fn approval_granted(&mut self, ts: Timestamp, body: &ApprovalGranted) {
         self.change(body.call, |call| {
             let CallState::Awaiting { input_hash, expires } = &call.state else { return };
-            if *input_hash != body.input_hash || expires.is_some_and(|expires| ts > expires) {
+            if *input_hash != body.input_hash || expires.is_some_and(|expires| ts >= expires) {
                 return;
             }
             call.edited.clone_from(&body.input);
@@ -111,7 +107,7 @@ impl Session {
     }
 
     pub(super) fn approval_expired(&mut self, body: &ApprovalExpired) {
-        self.refuse(body.call, "expired", "nobody approved it in time".to_owned());
+        self.refuse(body.call, "expired", EXPIRED.to_owned());
     }
 
     fn refuse(&mut self, call: CallId, class: &str, message: String) {
@@ -122,9 +118,22 @@ impl Session {
         });
     }
 
+    /// The process that ran them is gone.
+    pub(super) fn interrupt_calls(&mut self) {
+        for call in self.newest_calls_mut() {
+            if call.state == CallState::Running {
+                call.state = CallState::Interrupted;
+            }
+        }
+    }
+
+    fn newest_calls_mut(&mut self) -> &mut [Call] {
+        self.transcript.last_assistant_mut().map_or(&mut [], |entry| &mut entry.calls)
+    }
+
     /// Everything that is still open in the newest answer becomes an interrupted call.
     pub(super) fn close_open_calls(&mut self) {
-        for call in self.transcript.last_assistant_mut().map_or(&mut [][..], |entry| &mut entry.calls) {
+        for call in self.newest_calls_mut() {
             if !matches!(call.state, CallState::Done(_)) {
                 let content = vec![Block::text(INTERRUPTED)];
                 call.state = CallState::Done(CallResult { content, failed: Some(Outcome::Interrupted) });
@@ -135,7 +144,7 @@ impl Session {
     fn finish(&mut self, call: CallId, result: CallResult) {
         self.change(call, |call| call.state = CallState::Done(result));
         let Some(entry) = self.transcript.last_assistant() else { return };
-        let all_in = entry.calls.len() == entry.uses().count()
+        let all_in = entry.calls.len() == entry.wire_ids.len()
             && entry.calls.iter().all(|call| matches!(call.state, CallState::Done(_)));
         if let Some(run) = self.run.as_mut().filter(|run| all_in && run.phase == Phase::Tools) {
             run.phase = Phase::Ready;
@@ -144,8 +153,7 @@ impl Session {
 
     /// Changes a call of the newest answer that is not done.
     fn change(&mut self, id: CallId, change: impl FnOnce(&mut Call)) {
-        let Some(entry) = self.transcript.last_assistant_mut() else { return };
-        let call = entry.calls.iter_mut().find(|call| call.id == id);
+        let call = self.newest_calls_mut().iter_mut().find(|call| call.id == id);
         if let Some(call) = call.filter(|call| !matches!(call.state, CallState::Done(_))) {
             change(call);
         }
