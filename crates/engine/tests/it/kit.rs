@@ -1,0 +1,484 @@
+//! A world that outlives its processes: a journal, dead and living owners, and what tools have done to it.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
+use weir_blobs::{Blobs, MemoryBlobs};
+use weir_engine::{
+    Address, Agents, Done, Engine, Explained, Function, Functions, New, Options, Owners, Permit, Runnable,
+    Said, Setup, Standing, get_time,
+};
+use weir_journal::{
+    Answer, AppendError, Appended, Branch, Fork, ForkError, Head, Journal, KeyedPart, ListAfter, ListFilter,
+    Listed, MemoryJournal, Part, ReadError, Report, Snapshot, StreamSummary, Tail, VerifyProgress,
+    mint_owner,
+};
+use weir_kernel::{Agent, Limits, Session, Tool};
+use weir_models::scripted::{Call, Reply, Script, When};
+use weir_models::{Model, Scripted};
+use weir_types::{
+    Block, BranchId, Catalog, Effect, Event, EventId, Hash, Json, Kind, ModelCard, OwnerId, Position, Risk,
+    Seq, StreamName, ToolDefinition, text_of,
+};
+
+/// Longest any test waits for anything, in the paused clock or the real one.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What outlives a process.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) journal: Arc<dyn Journal>,
+    pub(crate) blobs: Arc<dyn Blobs>,
+    pub(crate) agents: Arc<Catalogue>,
+    pub(crate) deeds: Arc<Mutex<Vec<Deed>>>,
+    dead: Arc<Mutex<HashSet<OwnerId>>>,
+}
+
+/// Something a tool has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Deed {
+    pub(crate) tool: String,
+    pub(crate) key: String,
+    pub(crate) attempt: u32,
+}
+
+/// Agents by name.
+#[derive(Default)]
+pub(crate) struct Catalogue(pub(crate) Mutex<BTreeMap<String, Arc<Runnable>>>);
+
+impl Agents for Catalogue {
+    fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
+        let found = self.0.lock().unwrap().get(name).cloned();
+        let missing = || {
+            let error = Catalog::default().find(name).unwrap_err();
+            Arc::new(error) as Explained
+        };
+        async move { found.ok_or_else(missing) }.boxed()
+    }
+}
+
+/// One process, which may have been declared dead.
+pub(crate) struct Process {
+    pub(crate) engine: Engine,
+    pub(crate) fuse: Arc<Fuse>,
+    me: OwnerId,
+    world: World,
+}
+
+impl Process {
+    /// The process is gone: it does nothing any more, and everybody knows.
+    pub(crate) fn die(&self) {
+        self.fuse.blow();
+        self.world.dead.lock().unwrap().insert(self.me);
+    }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let blobs: Arc<dyn Blobs> = Arc::new(MemoryBlobs::new());
+        let journal = Arc::new(MemoryJournal::new(Arc::clone(&blobs)));
+        Self { journal, blobs, agents: Arc::default(), deeds: Arc::default(), dead: Arc::default() }
+    }
+
+    /// Adds an agent with these tools that answers from a script.
+    pub(crate) fn agent(&self, name: &str, replies: Vec<Reply>, tools: &[&str]) -> &Self {
+        self.agent_with(name, replies, tools, |_| {})
+    }
+
+    pub(crate) fn agent_with(
+        &self,
+        name: &str,
+        replies: Vec<Reply>,
+        tools: &[&str],
+        change: impl FnOnce(&mut Agent),
+    ) -> &Self {
+        let model: Arc<dyn Model> = Arc::new(Scripted::new(Script { replies }).unwrap());
+        self.agent_on(name, model, tools, change)
+    }
+
+    pub(crate) fn agent_on(
+        &self,
+        name: &str,
+        model: Arc<dyn Model>,
+        tools: &[&str],
+        change: impl FnOnce(&mut Agent),
+    ) -> &Self {
+        let known = self.functions(Arc::new(Fuse::default()));
+        let (full, card): (String, ModelCard) = Catalog::default().find("scripted/test").unwrap();
+        let tool = |name: &&str| known.tool(name).unwrap_or_else(|| agent_tool(name));
+        let mut agent = Agent {
+            name: name.to_owned(),
+            model: full,
+            card,
+            system: format!("You are {name}."),
+            tools: tools.iter().map(tool).collect(),
+            limits: Limits::default(),
+        };
+        change(&mut agent);
+        let runnable = Runnable { agent, model, manifest: Hash::of(name.as_bytes()) };
+        self.agents.0.lock().unwrap().insert(name.to_owned(), Arc::new(runnable));
+        self
+    }
+
+    /// Tools that leave a mark in the world when they run.
+    pub(crate) fn functions(&self, fuse: Arc<Fuse>) -> Functions {
+        let effects = [
+            ("look", Effect::Read),
+            ("put", Effect::Idempotent),
+            ("send", Effect::Write),
+            ("slow", Effect::Write),
+        ];
+        let marking = effects.map(|(name, effect)| {
+            let (deeds, fuse) = (Arc::clone(&self.deeds), Arc::clone(&fuse));
+            Function::new(name, "leaves a mark", move |permit| {
+                mark(Arc::clone(&deeds), Arc::clone(&fuse), permit)
+            })
+            .with(|tool| (tool.effect, tool.risk) = (effect, Risk::Medium))
+        });
+        Functions::new(marking.into_iter().chain([get_time()]))
+    }
+
+    /// A process on this world.
+    pub(crate) async fn start(&self) -> Process {
+        self.start_with(Fuse::default(), |_| {}).await
+    }
+
+    pub(crate) async fn start_with(&self, fuse: Fuse, change: impl FnOnce(&mut Options)) -> Process {
+        let fuse = Arc::new(fuse);
+        let me = mint_owner();
+        let mut options = Options { retry_delay: Duration::from_millis(10), ..Options::default() };
+        change(&mut options);
+        let setup = Setup {
+            journal: Arc::new(Fused { inner: Arc::clone(&self.journal), fuse: Arc::clone(&fuse) }),
+            blobs: Arc::clone(&self.blobs),
+            agents: Arc::clone(&self.agents) as Arc<dyn Agents>,
+            tools: Arc::new(self.functions(Arc::clone(&fuse))),
+            owners: Arc::new(Household { me, dead: Arc::clone(&self.dead) }),
+            options,
+        };
+        let engine = Engine::start(setup).await.unwrap();
+        Process { engine, fuse, me, world: self.clone() }
+    }
+
+    pub(crate) async fn events(&self, address: &Address) -> Vec<Event> {
+        let branch = address.branch_id();
+        let mut events: Vec<Event> = Vec::new();
+        loop {
+            let after = events.last().map_or(Seq(0), |event| event.seq);
+            let page = self.journal.read(&branch, after, 1_000).await.unwrap();
+            if page.is_empty() {
+                return events;
+            }
+            events.extend(page);
+        }
+    }
+
+    pub(crate) async fn kinds(&self, address: &Address) -> Vec<String> {
+        self.events(address).await.iter().map(|event| event.kind.to_string()).collect()
+    }
+
+    /// The state, folded from the first event.
+    pub(crate) async fn state(&self, address: &Address) -> Session {
+        let mut session = Session::default();
+        for event in self.events(address).await {
+            session.apply(&event).unwrap();
+        }
+        session
+    }
+
+    /// The state as it would be without summaries: everything that was ever said is in it.
+    pub(crate) async fn history(&self, address: &Address) -> Session {
+        let mut session = Session::default();
+        for event in self.events(address).await {
+            if event.kind.as_str() != "context.compacted" {
+                session.apply(&event).unwrap();
+            }
+        }
+        session
+    }
+}
+
+async fn mark(
+    deeds: Arc<Mutex<Vec<Deed>>>,
+    fuse: Arc<Fuse>,
+    permit: Permit,
+) -> Result<Done, weir_engine::Failed> {
+    fuse.unless_blown().await;
+    let deed =
+        Deed { tool: permit.tool().to_owned(), key: permit.key().to_owned(), attempt: permit.attempt() };
+    deeds.lock().unwrap().push(deed);
+    if permit.tool() == "slow" {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    fuse.unless_blown().await;
+    Ok(Done::text(format!("{} {}", permit.tool(), permit.input().as_str())))
+}
+
+fn agent_tool(agent: &str) -> Tool {
+    Tool {
+        definition: ToolDefinition {
+            name: agent.to_owned(),
+            description: "another agent".to_owned(),
+            schema: Json::of(&serde_json::json!({ "type": "object" })),
+        },
+        source: format!("weir://{agent}"),
+        effect: Effect::Write,
+        risk: Risk::Low,
+        on_interrupt: weir_types::OnInterrupt::Report,
+        agent: Some(agent.to_owned()),
+    }
+}
+
+pub(crate) fn new(agent: &str) -> New {
+    New { agent: agent.to_owned(), principal: "user:test".to_owned(), ..New::default() }
+}
+
+pub(crate) fn said(text: &str) -> Said {
+    Said { content: vec![Block::text(text)], runtime: BTreeMap::new(), actor: "user:test".to_owned() }
+}
+
+/// Answers the user.
+pub(crate) fn on_user(pattern: &str, say: &str) -> Reply {
+    let when = When { user: Some(pattern.to_owned()), ..When::default() };
+    Reply { when: Some(when), say: Some(say.to_owned()), ..Reply::default() }
+}
+
+/// Answers a tool's result.
+pub(crate) fn on_tool(tool: &str, say: &str) -> Reply {
+    let when = When { tool: Some(tool.to_owned()), ..When::default() };
+    Reply { when: Some(when), say: Some(say.to_owned()), ..Reply::default() }
+}
+
+pub(crate) fn calling(reply: Reply, calls: &[(&str, &str)]) -> Reply {
+    let call =
+        |(tool, input): &(&str, &str)| Call { tool: (*tool).to_owned(), input: Json::parse(input).unwrap() };
+    Reply { call: calls.iter().map(call).collect(), ..reply }
+}
+
+/// What was said, in short: who, what, and what came of the calls.
+pub(crate) fn conversation(session: &Session) -> Vec<String> {
+    use weir_kernel::{CallState, Entry};
+    let mut lines = Vec::new();
+    for entry in &session.transcript.entries {
+        match entry {
+            Entry::User(entry) => lines.push(format!("user: {}", text_of(&entry.content))),
+            Entry::Assistant(entry) => {
+                lines.push(format!("assistant: {}", text_of(&entry.content)));
+                for call in &entry.calls {
+                    let result = match &call.state {
+                        CallState::Done(result) => {
+                            format!("{:?} {}", result.failed, text_of(&result.content))
+                        }
+                        open => format!("{open:?}"),
+                    };
+                    lines.push(format!("{}: {result}", call.tool));
+                }
+            }
+        }
+    }
+    lines
+}
+
+/// Owners that tests declare dead.
+struct Household {
+    me: OwnerId,
+    dead: Arc<Mutex<HashSet<OwnerId>>>,
+}
+
+impl Owners for Household {
+    fn me(&self) -> OwnerId {
+        self.me
+    }
+
+    fn standing(&self, owner: OwnerId) -> BoxFuture<'_, std::io::Result<Standing>> {
+        let dead = self.dead.lock().unwrap().contains(&owner);
+        let standing = if dead { Standing::Dead } else { Standing::Alive { pid: Some(1) } };
+        async move { Ok(standing) }.boxed()
+    }
+}
+
+/// Ends a process at an append: before it, or after it but before anyone hears of it.
+#[derive(Default)]
+pub(crate) struct Fuse {
+    at: Option<(u64, Side)>,
+    appends: AtomicU64,
+    blown: AtomicBool,
+    notify: Notify,
+}
+
+/// On which side of an append a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Before,
+    After,
+}
+
+impl Fuse {
+    pub(crate) fn at(append: u64, side: Side) -> Self {
+        Self { at: Some((append, side)), ..Self::default() }
+    }
+
+    pub(crate) fn appends(&self) -> u64 {
+        self.appends.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn is_blown(&self) -> bool {
+        self.blown.load(Ordering::SeqCst)
+    }
+
+    fn blow(&self) {
+        self.blown.store(true, Ordering::SeqCst);
+        self.notify.notify_waiters();
+    }
+
+    /// Resolves when the process has ended.
+    pub(crate) async fn blown(&self) {
+        loop {
+            let notified = self.notify.notified();
+            if self.is_blown() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// Never returns in a process that has ended.
+    async fn unless_blown(&self) {
+        if self.is_blown() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    async fn around<T>(&self, append: impl Future<Output = T>) -> T {
+        self.unless_blown().await;
+        let n = self.appends.fetch_add(1, Ordering::SeqCst) + 1;
+        if self.at == Some((n, Side::Before)) {
+            self.blow();
+        }
+        self.unless_blown().await;
+        let appended = append.await;
+        if self.at == Some((n, Side::After)) {
+            self.blow();
+        }
+        self.unless_blown().await;
+        appended
+    }
+}
+
+/// A journal seen from a process that may end.
+struct Fused {
+    inner: Arc<dyn Journal>,
+    fuse: Arc<Fuse>,
+}
+
+impl Journal for Fused {
+    fn append(&self, parts: Vec<Part>) -> Answer<'_, Vec<Appended>, AppendError> {
+        self.fuse.around(self.inner.append(parts)).boxed()
+    }
+
+    fn fork(&self, fork: Fork) -> Answer<'_, Branch, ForkError> {
+        self.inner.fork(fork)
+    }
+
+    fn head<'a>(&'a self, branch: &'a BranchId) -> Answer<'a, Option<Head>, ReadError> {
+        self.inner.head(branch)
+    }
+
+    fn read<'a>(
+        &'a self,
+        branch: &'a BranchId,
+        after: Seq,
+        limit: usize,
+    ) -> Answer<'a, Vec<Event>, ReadError> {
+        self.inner.read(branch, after, limit)
+    }
+
+    fn read_back<'a>(
+        &'a self,
+        branch: &'a BranchId,
+        before: Option<Seq>,
+        limit: usize,
+    ) -> Answer<'a, Vec<Event>, ReadError> {
+        self.inner.read_back(branch, before, limit)
+    }
+
+    fn by_kind<'a>(
+        &'a self,
+        branch: &'a BranchId,
+        kind: &'a Kind,
+        after: Seq,
+        limit: usize,
+    ) -> Answer<'a, Vec<Event>, ReadError> {
+        self.inner.by_kind(branch, kind, after, limit)
+    }
+
+    fn by_id(&self, id: EventId) -> Answer<'_, Option<Event>, ReadError> {
+        self.inner.by_id(id)
+    }
+
+    fn children(&self, of: EventId, after: Position, limit: usize) -> Answer<'_, Vec<Event>, ReadError> {
+        self.inner.children(of, after, limit)
+    }
+
+    fn read_all(&self, after: Position, limit: usize) -> Answer<'_, Vec<Event>, ReadError> {
+        self.inner.read_all(after, limit)
+    }
+
+    fn end(&self) -> Answer<'_, Position, ReadError> {
+        self.inner.end()
+    }
+
+    fn tail(&self, branch: &BranchId, after: Seq) -> Tail {
+        self.inner.tail(branch, after)
+    }
+
+    fn tail_all(&self, after: Position) -> Tail {
+        self.inner.tail_all(after)
+    }
+
+    fn streams(&self, after: Option<StreamName>, limit: usize) -> Answer<'_, Vec<StreamSummary>, ReadError> {
+        self.inner.streams(after, limit)
+    }
+
+    fn branches<'a>(&'a self, stream: &'a StreamName) -> Answer<'a, Vec<Branch>, ReadError> {
+        self.inner.branches(stream)
+    }
+
+    fn list(
+        &self,
+        filter: ListFilter,
+        after: Option<ListAfter>,
+        limit: usize,
+    ) -> Answer<'_, Vec<Listed>, ReadError> {
+        self.inner.list(filter, after, limit)
+    }
+
+    fn keys<'a>(&'a self, branch: &'a BranchId, from: Seq, to: Seq) -> Answer<'a, Vec<KeyedPart>, ReadError> {
+        self.inner.keys(branch, from, to)
+    }
+
+    fn refers_to(&self, hash: Hash) -> Answer<'_, bool, ReadError> {
+        self.inner.refers_to(hash)
+    }
+
+    fn put_snapshot(&self, snapshot: Snapshot) -> Answer<'_, (), AppendError> {
+        self.inner.put_snapshot(snapshot)
+    }
+
+    fn snapshot<'a>(
+        &'a self,
+        branch: &'a BranchId,
+        fold: &'a weir_journal::FoldVersion,
+    ) -> Answer<'a, Option<Snapshot>, ReadError> {
+        self.inner.snapshot(branch, fold)
+    }
+
+    fn verify(&self, stream: Option<StreamName>, progress: VerifyProgress) -> Answer<'_, Report, ReadError> {
+        self.inner.verify(stream, progress)
+    }
+}

@@ -1,0 +1,5 @@
+//! The engine through its public API: turns, crashes, two processes, limits.
+
+mod crash;
+mod kit;
+mod turns;

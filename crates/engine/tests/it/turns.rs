@@ -1,0 +1,47 @@
+//! A turn from its message to its answer, and what is written down on the way.
+
+use weir_engine::StopReason;
+
+use crate::kit::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_with_a_tool_is_four_commits() {
+    let world = World::new();
+    let look = calling(on_user("weather", "Let me look."), &[("look", r#"{"city":"Berne"}"#)]);
+    world.agent("helper", vec![look, on_tool("look", "It rains.")], &["look"]);
+    let process = world.start().await;
+    let address = process.engine.new_address();
+    process.engine.begin(&address, new("helper"), said("the weather?")).await.unwrap();
+    let outcome = process.engine.settle(&address).await.unwrap();
+    assert_eq!((outcome.stop, outcome.answer.as_deref()), (StopReason::End, Some("It rains.")));
+    assert_eq!(process.fuse.appends(), 4);
+    assert_eq!(
+        world.kinds(&address).await,
+        [
+            "session.created",
+            "user.message",
+            "session.resumed",
+            "run.started",
+            "iteration.started",
+            "model.requested",
+            "assistant.message",
+            "tool.requested",
+            "tool.decided",
+            "tool.started",
+            "tool.completed",
+            "iteration.started",
+            "model.requested",
+            "assistant.message",
+            "run.finished",
+        ]
+    );
+    assert_eq!(
+        conversation(&world.state(&address).await),
+        [
+            "user: the weather?",
+            "assistant: Let me look.",
+            "look: None look {\"city\":\"Berne\"}",
+            "assistant: It rains.",
+        ]
+    );
+}
