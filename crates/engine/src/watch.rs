@@ -31,6 +31,8 @@ pub struct Updates {
     seen: Seq,
     /// The newest request seen, while it is not answered.
     open: Option<Seq>,
+    /// An event that comes after the pieces that are still to be told.
+    held: Option<Arc<Event>>,
     /// Keeps the session's live output alive.
     _live: Arc<Live>,
 }
@@ -39,7 +41,15 @@ impl Updates {
     pub(crate) fn new(journal: &dyn Journal, address: &Address, after: Seq, live: Arc<Live>) -> Self {
         let tail = journal.tail(&address.branch_id(), after);
         let (current, pieces) = live.listen();
-        Self { tail, pieces: Some(pieces), early: current.into(), seen: after, open: None, _live: live }
+        Self {
+            tail,
+            pieces: Some(pieces),
+            early: current.into(),
+            seen: after,
+            open: None,
+            held: None,
+            _live: live,
+        }
     }
 
     /// The next piece of news.
@@ -54,6 +64,10 @@ impl Updates {
             if let Some(piece) = self.ready() {
                 return Ok(Some(Update::Delta(piece)));
             }
+            if let Some(event) = self.held.take() {
+                self.note(&event);
+                return Ok(Some(Update::Event(event)));
+            }
             let piece = async {
                 match &mut self.pieces {
                     Some(pieces) => pieces.recv().await,
@@ -64,8 +78,9 @@ impl Updates {
                 biased;
                 event = self.tail.next() => {
                     let Some(event) = event.transpose()? else { return Ok(None) };
-                    self.note(&event);
-                    return Ok(Some(Update::Event(event)));
+                    // What was said before this was written down is waiting already.
+                    self.take_waiting();
+                    self.held = Some(event);
                 }
                 piece = piece => match piece {
                     Ok(piece) => self.early.push_back(piece),
@@ -74,6 +89,13 @@ impl Updates {
                     Err(RecvError::Closed) => self.pieces = None,
                 },
             }
+        }
+    }
+
+    fn take_waiting(&mut self) {
+        let Some(pieces) = &mut self.pieces else { return };
+        while let Ok(piece) = pieces.try_recv() {
+            self.early.push_back(piece);
         }
     }
 

@@ -78,10 +78,8 @@ async fn turns(world: &World, process: &Process, address: &Address) {
             0
         };
         match (known, index) {
-            (0, 0) => drop(process.engine.begin(address, new("boss"), said(message)).await.unwrap()),
-            (known, index) if known <= index => {
-                drop(process.engine.say(address, said(message)).await.unwrap())
-            }
+            (0, 0) => _ = process.engine.begin(address, new("boss"), said(message)).await.unwrap(),
+            (known, index) if known <= index => _ = process.engine.say(address, said(message)).await.unwrap(),
             _ => {}
         }
         let outcome = tokio::time::timeout(PATIENCE, process.engine.settle(address)).await;

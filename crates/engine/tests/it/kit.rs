@@ -5,18 +5,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
 use tokio::sync::Notify;
 use weir_blobs::{Blobs, MemoryBlobs};
 use weir_engine::{
-    Address, Agents, Done, Engine, Explained, Function, Functions, New, Options, Owners, Permit, Runnable,
-    Said, Setup, Standing, get_time,
+    Address, Agents, Asked, Decision, Done, Engine, Explained, Function, Functions, New, Options, Owners,
+    Permit, Runnable, Said, Setup, Standing, Tools, get_time,
 };
 use weir_journal::{
     Answer, AppendError, Appended, Branch, Fork, ForkError, Head, Journal, KeyedPart, ListAfter, ListFilter,
-    Listed, MemoryJournal, Part, ReadError, Report, Snapshot, StreamSummary, Tail, VerifyProgress,
-    mint_owner,
+    Listed, MemoryJournal, Part, ReadError, Report, Snapshot, StorageError, StorageFailure, StreamSummary,
+    Tail, VerifyProgress, mint_owner,
 };
 use weir_kernel::{Agent, Limits, Session, Tool};
 use weir_models::scripted::{Call, Reply, Script, When};
@@ -36,7 +36,7 @@ pub(crate) struct World {
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(crate) agents: Arc<Catalogue>,
     pub(crate) deeds: Arc<Mutex<Vec<Deed>>>,
-    dead: Arc<Mutex<HashSet<OwnerId>>>,
+    pub(crate) dead: Arc<Mutex<HashSet<OwnerId>>>,
 }
 
 /// Something a tool has done.
@@ -128,6 +128,8 @@ impl World {
     /// Tools that leave a mark in the world when they run.
     pub(crate) fn functions(&self, fuse: Arc<Fuse>) -> Functions {
         let effects = [
+            ("ask", Effect::Write),
+            ("hurry", Effect::Write),
             ("look", Effect::Read),
             ("put", Effect::Idempotent),
             ("send", Effect::Write),
@@ -157,7 +159,7 @@ impl World {
             journal: Arc::new(Fused { inner: Arc::clone(&self.journal), fuse: Arc::clone(&fuse) }),
             blobs: Arc::clone(&self.blobs),
             agents: Arc::clone(&self.agents) as Arc<dyn Agents>,
-            tools: Arc::new(self.functions(Arc::clone(&fuse))),
+            tools: Arc::new(Gate(self.functions(Arc::clone(&fuse)))),
             owners: Arc::new(Household { me, dead: Arc::clone(&self.dead) }),
             options,
         };
@@ -176,6 +178,21 @@ impl World {
             }
             events.extend(page);
         }
+    }
+
+    /// Waits until the newest event is of this kind.
+    pub(crate) async fn until(&self, address: &Address, kind: &str) -> Event {
+        let mut tail = self.journal.tail(&address.branch_id(), Seq(0));
+        let found = async {
+            while let Some(event) = tail.next().await {
+                let event = event.unwrap();
+                if event.kind.as_str() == kind {
+                    return (*event).clone();
+                }
+            }
+            unreachable!("a tail never ends")
+        };
+        tokio::time::timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("no {kind} came"))
     }
 
     pub(crate) async fn kinds(&self, address: &Address) -> Vec<String> {
@@ -284,6 +301,26 @@ pub(crate) fn conversation(session: &Session) -> Vec<String> {
     lines
 }
 
+/// Asks before `ask` and `hurry` run, the latter for a moment only, and lets everything else run.
+struct Gate(Functions);
+
+impl Tools for Gate {
+    fn authorize<'a>(&'a self, asked: Asked<'a>) -> BoxFuture<'a, Decision> {
+        match (asked.call.tool.as_str(), asked.approved_by) {
+            ("ask", None) => async { Decision::ask("ask-first", "it needs a yes") }.boxed(),
+            ("hurry", None) => {
+                let expires = Some(weir_journal::now().after_millis(1));
+                async move { Decision { expires, ..Decision::ask("ask-first", "it needs a yes") } }.boxed()
+            }
+            _ => self.0.authorize(asked),
+        }
+    }
+
+    fn execute(&self, permit: Permit) -> BoxFuture<'static, Result<Done, weir_engine::Failed>> {
+        self.0.execute(permit)
+    }
+}
+
 /// Owners that tests declare dead.
 struct Household {
     me: OwnerId,
@@ -307,8 +344,34 @@ impl Owners for Household {
 pub(crate) struct Fuse {
     at: Option<(u64, Side)>,
     appends: AtomicU64,
+    /// 0: never.
+    full_after: AtomicU64,
     blown: AtomicBool,
     notify: Notify,
+}
+
+impl Fuse {
+    /// Lets the disk be full for the appends after these, until [`Fuse::free_space`].
+    pub(crate) fn full_after(appends: u64) -> Self {
+        Self { full_after: AtomicU64::new(appends), ..Self::default() }
+    }
+
+    pub(crate) fn free_space(&self) {
+        self.full_after.store(u64::MAX, Ordering::SeqCst);
+    }
+
+    fn refused(&self) -> Option<AppendError> {
+        let limit = self.full_after.load(Ordering::SeqCst);
+        let full = limit > 0 && self.appends.load(Ordering::SeqCst) >= limit;
+        full.then(|| {
+            let source = std::io::Error::from(std::io::ErrorKind::StorageFull).into();
+            AppendError::Storage(StorageError {
+                path: "journal.db".into(),
+                what: StorageFailure::Full,
+                source,
+            })
+        })
+    }
 }
 
 /// On which side of an append a process ends.
@@ -378,7 +441,13 @@ struct Fused {
 
 impl Journal for Fused {
     fn append(&self, parts: Vec<Part>) -> Answer<'_, Vec<Appended>, AppendError> {
-        self.fuse.around(self.inner.append(parts)).boxed()
+        let append = async {
+            match self.fuse.refused() {
+                Some(error) => Err(error),
+                None => self.fuse.around(self.inner.append(parts)).await,
+            }
+        };
+        append.boxed()
     }
 
     fn fork(&self, fork: Fork) -> Answer<'_, Branch, ForkError> {

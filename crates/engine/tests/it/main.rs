@@ -2,4 +2,8 @@
 
 mod crash;
 mod kit;
+mod remembering;
+mod sharing;
+mod stopping;
 mod turns;
+mod watching;

@@ -1,0 +1,225 @@
+//! Everything that stops a run: people, limits, crashes, a full disk, models and summarisers that fail.
+
+use std::time::Duration;
+
+use weir_engine::StopReason;
+use weir_journal::Status;
+use weir_kernel::Limits;
+use weir_models::scripted::{Reply, When};
+use weir_types::{Explain, FailureClass, NanoUsd, Price, Usage};
+
+use crate::kit::*;
+use crate::sharing::drawling;
+
+/// An agent that never has enough.
+fn greedy(change: impl FnOnce(&mut Limits)) -> World {
+    let world = World::new();
+    let more = |reply| Reply {
+        usage: Some(Usage { input_tokens: 100, output_tokens: 20, ..Usage::default() }),
+        ..calling(reply, &[("look", "{}")])
+    };
+    let replies = vec![more(on_user("", "first")), more(on_tool("look", "more"))];
+    world.agent_with("greedy", replies, &["look"], |agent| {
+        agent.limits.output_tokens = Some(50);
+        let usd = |text: &str| text.parse::<NanoUsd>().unwrap();
+        agent.card.price = Some(Price {
+            input: usd("10"),
+            output: usd("100"),
+            cache_read: usd("10"),
+            cache_write: usd("10"),
+        });
+        change(&mut agent.limits);
+    });
+    world
+}
+
+async fn status(world: &World, address: &weir_engine::Address) -> Status {
+    let listed = world.journal.list(Default::default(), None, 100).await.unwrap();
+    listed.into_iter().find(|listed| listed.branch == address.branch_id()).unwrap().attrs.status
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_limit_parks_the_run_and_resuming_grants_it_again() {
+    type Set = fn(&mut Limits);
+    let limits: [(Set, StopReason, &str); 5] = [
+        (|limits| limits.iterations = 3, StopReason::Iterations, "the run reached its limit of 3 iterations"),
+        (
+            |limits| limits.model_calls = Some(2),
+            StopReason::Budget,
+            "the run reached its limit of 2 model calls",
+        ),
+        (
+            |limits| limits.tokens = Some(600),
+            StopReason::Budget,
+            "the next call would take the run over its limit of 600 tokens",
+        ),
+        (
+            |limits| limits.usd = Some(NanoUsd(20_000_000)),
+            StopReason::Budget,
+            "the next call would take the run over its limit of $0.02",
+        ),
+        (
+            |limits| (limits.iterations, limits.wall_clock_ms) = (1_000, Some(1)),
+            StopReason::Budget,
+            "the run reached its limit of 0 s",
+        ),
+    ];
+    for (set, stop, message) in limits {
+        let world = greedy(set);
+        let process = world.start().await;
+        let address = process.engine.new_address();
+        process.engine.begin(&address, new("greedy"), said("more")).await.unwrap();
+        let first = process.engine.settle(&address).await.unwrap();
+        assert_eq!((first.stop, first.message.as_deref()), (stop, Some(message)));
+        assert_eq!(status(&world, &address).await, Status::Waiting);
+        let calls = world.state(&address).await.totals.model_calls;
+        process.engine.resume(&address).await.unwrap();
+        let second = process.engine.settle(&address).await.unwrap();
+        assert_eq!((second.stop, second.message.as_deref(), second.run), (stop, Some(message), first.run));
+        assert!(world.state(&address).await.totals.model_calls > calls);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_iteration_that_takes_the_process_down_three_times_is_parked() {
+    let world = World::new();
+    world.agent("doomed", vec![drawling(on_user("", "a very long answer"))], &[]);
+    let mut process = world.start().await;
+    let address = process.engine.new_address();
+    process.engine.begin(&address, new("doomed"), said("speak")).await.unwrap();
+    for crash in 1..=3 {
+        process.die();
+        process = world.start().await;
+        let settled = tokio::time::timeout(Duration::from_millis(100), process.engine.settle(&address)).await;
+        assert_eq!(settled.is_ok(), crash == 3, "crash {crash}: {settled:?}");
+        if let Ok(outcome) = settled {
+            let message = outcome.unwrap().message.unwrap();
+            assert_eq!(message, "the process went down 3 times in the same iteration");
+        }
+    }
+    assert_eq!(status(&world, &address).await, Status::Waiting);
+    process.engine.resume(&address).await.unwrap();
+    let outcome = process.engine.settle(&address).await.unwrap();
+    assert_eq!((outcome.stop, outcome.answer.as_deref()), (StopReason::End, Some("a very long answer")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_during_the_answer_leaves_no_half_of_it_in_the_conversation() {
+    let world = World::new();
+    world.agent("slow", vec![drawling(on_user("one$", "a very long answer")), on_user("", "yes")], &[]);
+    let process = world.start().await;
+    let address = process.engine.new_address();
+    process.engine.begin(&address, new("slow"), said("a long one")).await.unwrap();
+    world.until(&address, "text.delta").await;
+    process.engine.cancel(&address, "user:test").await.unwrap();
+    assert_eq!(process.engine.settle(&address).await.unwrap().stop, StopReason::Cancelled);
+    process.engine.say(&address, said("still there?")).await.unwrap();
+    process.engine.settle(&address).await.unwrap();
+    let said = conversation(&world.state(&address).await);
+    assert_eq!(said, ["user: a long one", "user: still there?", "assistant: yes"]);
+    let spent = world.state(&address).await.totals;
+    assert!(spent.reserved_tokens > 0, "an answer that was cut off counts as it was reserved: {spent:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn halt_stops_and_resume_goes_on_and_close_is_for_good() {
+    let world = World::new();
+    world.agent("slow", vec![drawling(on_user("", "a very long answer"))], &[]);
+    let process = world.start().await;
+    let address = process.engine.new_address();
+    process.engine.begin(&address, new("slow"), said("speak")).await.unwrap();
+    world.until(&address, "model.requested").await;
+    process.engine.halt(&address, "lunch", "user:test").await.unwrap();
+    let outcome = process.engine.settle(&address).await.unwrap();
+    assert_eq!((outcome.stop, outcome.message.as_deref()), (StopReason::Halted, Some("lunch")));
+    assert_eq!(status(&world, &address).await, Status::Halted);
+    assert_eq!(process.engine.say(&address, said("hello?")).await.unwrap_err().code(), "engine::halted");
+    process.engine.resume(&address).await.unwrap();
+    let outcome = process.engine.settle(&address).await.unwrap();
+    assert_eq!(outcome.answer.as_deref(), Some("a very long answer"));
+    assert_eq!(process.engine.resume(&address).await.unwrap_err().code(), "engine::nothing-to-resume");
+    process.engine.close(&address, "done", "user:test").await.unwrap();
+    assert_eq!(process.engine.say(&address, said("hello?")).await.unwrap_err().code(), "engine::closed");
+    assert_eq!(process.engine.post(&address, said("hello?")).await.unwrap_err().code(), "engine::closed");
+    assert_eq!(status(&world, &address).await, Status::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_disk_after_an_effect_halts_the_session_and_never_repeats_the_effect() {
+    for space_comes_back in [true, false] {
+        let world = World::new();
+        let send = calling(on_user("", "sending"), &[("send", "{}")]);
+        world.agent("sender", vec![send, on_tool("send", "sent: {{result}}")], &["send"]);
+        // Full when the result of the call is to be written down.
+        let process = world.start_with(Fuse::full_after(2), |_| {}).await;
+        let address = process.engine.new_address();
+        process.engine.begin(&address, new("sender"), said("send it")).await.unwrap();
+        let refused = process.engine.settle(&address).await.unwrap_err();
+        assert_eq!((refused.code(), refused.fault()), ("journal::storage", weir_types::Fault::Storage));
+        assert_eq!(world.deeds.lock().unwrap().len(), 1);
+        let expected = if space_comes_back {
+            process.fuse.free_space();
+            world.until(&address, "run.finished").await;
+            "sent: send {}"
+        } else {
+            process.die();
+            let next = world.start().await;
+            next.engine.settle(&address).await.unwrap();
+            "sent: outcome unknown"
+        };
+        assert_eq!(world.deeds.lock().unwrap().len(), 1, "the effect was not repeated");
+        let said = conversation(&world.state(&address).await);
+        assert!(said.last().unwrap().starts_with(&format!("assistant: {expected}")), "{said:#?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_retried_by_class_and_each_is_an_event() {
+    for class in FailureClass::ALL {
+        let world = World::new();
+        let failing = Reply { error: Some(class), times: Some(1), ..on_user("", "") };
+        world.agent("unlucky", vec![failing, on_user("", "at last")], &[]);
+        let process = world.start().await;
+        let address = process.engine.new_address();
+        process.engine.begin(&address, new("unlucky"), said("try")).await.unwrap();
+        let outcome = process.engine.settle(&address).await.unwrap();
+        let retried = class.is_transient() || class == FailureClass::ContextOverflow;
+        let expected = if retried { (StopReason::End, None) } else { (StopReason::Failed, Some(class)) };
+        assert_eq!((outcome.stop, outcome.class), expected, "{class}: {outcome:?}");
+        let failures = world.kinds(&address).await.iter().filter(|kind| *kind == "model.failed").count();
+        assert_eq!(failures, 1, "{class}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_summariser_that_fails_loses_nothing_and_the_turn_goes_on() {
+    let summarising =
+        |reply: Reply| Reply { when: Some(When { summarize: true, ..When::default() }), ..reply };
+    let fails = [
+        summarising(Reply { error: Some(FailureClass::Invalid), ..Reply::default() }),
+        summarising(Reply { error: Some(FailureClass::Overloaded), ..Reply::default() }),
+        summarising(Reply { say: Some(" ".to_owned()), ..Reply::default() }),
+        summarising(Reply { say: Some("far too long ".repeat(500)), ..Reply::default() }),
+    ];
+    for fail in fails {
+        let world = World::new();
+        world.agent_with("chatty", vec![fail, on_user("", "yes")], &[], |agent| {
+            agent.card.context_window = 1_000;
+            agent.limits.output_tokens = Some(100);
+        });
+        let process = world.start().await;
+        let address = process.engine.new_address();
+        let message = |n: usize| said(&format!("message {n} {}", "word ".repeat(500)));
+        process.engine.begin(&address, new("chatty"), message(0)).await.unwrap();
+        for n in 1..10 {
+            let outcome = process.engine.settle(&address).await.unwrap();
+            assert_eq!(outcome.stop, StopReason::End, "{outcome:?}");
+            process.engine.say(&address, message(n)).await.unwrap();
+        }
+        assert_eq!(process.engine.settle(&address).await.unwrap().stop, StopReason::End);
+        let (state, kinds) = (world.state(&address).await, world.kinds(&address).await);
+        assert!(kinds.contains(&"model.failed".to_owned()), "the summariser was asked");
+        assert!(!kinds.contains(&"context.compacted".to_owned()));
+        assert_eq!(conversation(&state).len(), 20, "nothing is lost");
+    }
+}
