@@ -193,3 +193,55 @@ async fn ten_thousand_waiting_sessions_cost_little() {
     let bytes = resident();
     assert!(bytes <= 60 * 1024 * 1024, "{bytes} bytes are in use");
 }
+
+/// Words that do not compress like a repeated one does.
+fn prose(seed: u64, words: usize) -> String {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut word = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        format!("{:x} ", state & 0xF_FFFF)
+    };
+    (0..words).map(|_| word()).collect()
+}
+
+#[tokio::test]
+async fn a_hundred_calls_of_a_long_chat_cost_little_more_than_the_chat() {
+    let directory = tempfile::tempdir().unwrap();
+    let blobs: Arc<dyn weir_blobs::Blobs> =
+        Arc::new(weir_blobs::DirBlobs::open(directory.path().join("blobs")).unwrap());
+    let options = Options { path: directory.path().join("journal.db"), blobs: Arc::clone(&blobs), vfs: None };
+    let journal = Arc::new(SqliteJournal::open(options).await.unwrap());
+    let world = World { journal: Arc::clone(&journal) as _, blobs, ..World::new() };
+    world.agent_with("writer", vec![on_user("", &prose(7, 650))], &[], |agent| {
+        agent.card.context_window = 250_000;
+    });
+    let process = world.start().await;
+    let address = process.engine.new_address();
+    for n in 0..100 {
+        let message = said(&prose(n + 1_000, 650));
+        match n {
+            0 => process.engine.begin(&address, new("writer"), message).await.unwrap(),
+            _ => process.engine.say(&address, message).await.unwrap(),
+        };
+        assert_eq!(process.engine.settle(&address).await.unwrap().stop, StopReason::End);
+    }
+    let last = process.engine.request(&address, 100).await.unwrap();
+    assert_eq!(last.hash, last.requested.request_hash);
+    let tokens = weir_kernel::tokens::of_request(&last.request);
+    assert!(tokens > 190_000, "the last request has {tokens} tokens");
+    process.engine.stop(Duration::from_secs(10)).await;
+    journal.close().await;
+    let bytes = size(directory.path());
+    assert!(bytes <= 5 * 1024 * 1024, "{bytes} bytes");
+}
+
+fn size(path: &std::path::Path) -> u64 {
+    let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap());
+    let of = |entry: std::fs::DirEntry| match entry.metadata().unwrap() {
+        metadata if metadata.is_dir() => size(&entry.path()),
+        metadata => metadata.len(),
+    };
+    entries.map(of).sum()
+}
