@@ -1,8 +1,9 @@
-//! Project tasks: `cargo xtask test | layers | soak | bench | dictionary`.
+//! Project tasks: `cargo xtask test | layers | real-model | soak | bench | dictionary`.
 
 mod dictionary;
 mod layers;
 mod process;
+mod real_model;
 mod samples;
 mod test;
 mod tools;
@@ -26,6 +27,8 @@ enum Task {
     Test(test::Args),
     /// Check that dependencies between crates point down the map
     Layers,
+    /// Run the model adapters against a real, small model
+    RealModel,
     /// Run the exhaustive versions of the long tests
     Soak {
         /// Passed on to nextest, for example part of a test's name
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
     let done = match Task::parse() {
         Task::Test(args) => test::run(&root, &args),
         Task::Layers => layers::run(&root),
+        Task::RealModel => real_model(&root),
         Task::Soak { arguments } => soak(&root, &arguments),
         Task::Bench { part, arguments } => bench(&root, &part, &arguments),
         Task::Dictionary(args) => dictionary::run(&root, &args),
@@ -67,6 +71,13 @@ fn main() -> ExitCode {
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()
+}
+
+fn real_model(root: &Path) -> Outcome {
+    match real_model::run(root, &tools::NEXTEST.ensure(root)?)? {
+        Ended::Well => Ok(()),
+        how => Err(format!("the tests against a real model: {how}").into()),
+    }
 }
 
 fn soak(root: &Path, arguments: &[String]) -> Outcome {

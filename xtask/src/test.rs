@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::{self, Ended};
 use crate::tools::{self, DENY, NEXTEST};
-use crate::{Outcome, layers};
+use crate::{Outcome, layers, real_model};
 
 /// What `cargo xtask test` is asked to do.
 #[derive(clap::Args)]
@@ -51,6 +51,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Outcome {
     let mut test = Command::new(nextest());
     test.args(tests).args(["--profile", if args.quick { "quick" } else { "default" }]);
     suite.command("tests", minutes(15), test);
+    suite.real_model(args, &nextest());
     suite.command("doctests", minutes(10), cargo(&["test", "--doc", "--workspace", "--all-features"]));
     let mut docs = cargo(&["doc", "--no-deps", "--workspace", "--all-features"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
@@ -62,6 +63,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Outcome {
 const QUICK: &str = "
 --quick: this is NOT what CI runs. Left out:
   - cargo deny (licences, bans, sources)
+  - the model adapters against a real model
   - the tests that the nextest profile `quick` excludes (.config/nextest.toml)
 ";
 
@@ -87,10 +89,22 @@ impl Suite<'_> {
         nextest
     }
 
+    /// The model adapters against a real model, which is installed first if need be.
+    fn real_model(&mut self, args: &Args, nextest: &Path) {
+        if args.quick {
+            return self.leave_out("real model");
+        }
+        let root = self.root;
+        self.step("real model", || real_model::run(root, nextest));
+    }
+
+    fn leave_out(&mut self, step: &'static str) {
+        self.rows.push(Row { step, result: "LEFT OUT (--quick)".into(), time: None });
+    }
+
     fn deny(&mut self, args: &Args) {
         if args.quick {
-            self.rows.push(Row { step: "deny", result: "LEFT OUT (--quick)".into(), time: None });
-            return;
+            return self.leave_out("deny");
         }
         let root = self.root;
         self.step("deny", || {
