@@ -122,8 +122,8 @@ async fn the_id_that_the_conversation_knows_wins() {
 #[tokio::test]
 async fn parts_of_content_are_understood() {
     let deltas = [
-        r#"{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Let me "}],"closed":true}]}"#,
-        r#"{"content":[{"type":"thinking","thinking":[{"type":"text","text":"see."}]}]}"#,
+        r#"{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Let me "}],"closed":false}]}"#,
+        r#"{"content":[{"type":"thinking","thinking":[{"type":"text","text":"see."}],"closed":true,"signature":"sig"}]}"#,
         r#"{"content":[{"type":"reference","reference_ids":[1.0]}]}"#,
         r#"{"content":[{"type":"text","text":"Noon"}]}"#,
         r#"{"content":"."}"#,
@@ -133,7 +133,7 @@ async fn parts_of_content_are_understood() {
     assert_eq!(outcome.joined(), expected);
     let said = outcome.answer();
     let body = CHAT.encode(&request("gpt-test", vec![assistant(said.content)]));
-    let parts = r#"{"role":"assistant","content":[{"type":"thinking","thinking":[{"type":"text","text":"Let me see."}],"closed":true},{"type":"reference","reference_ids":[1.0]},{"type":"text","text":"Noon."}]}"#;
+    let parts = r#"{"role":"assistant","content":[{"type":"thinking","thinking":[{"type":"text","text":"Let me see."}],"closed":true,"signature":"sig"},{"type":"reference","reference_ids":[1.0]},{"type":"text","text":"Noon."}]}"#;
     assert!(body.contains(parts), "{body}");
 }
 

@@ -110,7 +110,7 @@ impl Decoder for Chunks {
             Err(ModelError::said(class, format!("the server breaks off its answer: {reason}")))
         };
         let stop = match self.finish.as_deref() {
-            Some("MAX_TOKENS") => Stop::MaxTokens,
+            Some("MAX_TOKENS" | "CONTINUATION") => Stop::MaxTokens,
             Some("SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII") => {
                 Stop::Refused
             }

@@ -199,8 +199,12 @@ impl Chunks {
             .and_then(|list| serde_json::from_str(list.as_str()).ok())
             .unwrap_or_default();
         let more: String = words.iter().filter_map(|word| word.text("text")).collect();
-        if let Some(Slot::ThinkingPart { text, .. }) = self.slots.last_mut() {
+        if let Some(Slot::ThinkingPart { part: held, text }) = self.slots.last_mut() {
             text.push_str(&more);
+            // A signature, for one, comes with the last of them.
+            for (key, value) in part.iter().filter(|(key, _)| *key != "thinking") {
+                held.set(key, value.clone());
+            }
         } else {
             self.slots.push(Slot::ThinkingPart { part, text: more.clone() });
         }
