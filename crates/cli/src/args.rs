@@ -11,7 +11,8 @@ use weir_journal::{Key, KeyError};
 use weir_types::{BranchId, BranchName, Explain, Fault, Hash, HashError, NameError, StreamName};
 
 use crate::commands::{
-    append, backup, blob, branch, cat, completions, demo, doctor, prompt, streams, transfer, verify,
+    append, backup, blob, branch, cat, chat, completions, demo, doctor, prompt, session, streams, transfer,
+    verify,
 };
 use crate::exit::Exit;
 use crate::paint::When;
@@ -57,6 +58,11 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// A guided tour of the journal: append, fork, kill a writer, verify, tamper, verify.
     Demo(demo::Args),
+    /// Talk to an agent, line by line or once.
+    Chat(chat::Args),
+    /// Look at sessions, speak to them, and take them in hand.
+    #[command(subcommand)]
+    Session(session::Command),
     /// Look at what agents are told.
     #[command(subcommand)]
     Prompt(prompt::Command),

@@ -5,10 +5,12 @@ pub(crate) mod backup;
 pub(crate) mod blob;
 pub(crate) mod branch;
 pub(crate) mod cat;
+pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod prompt;
+pub(crate) mod session;
 pub(crate) mod streams;
 pub(crate) mod transfer;
 pub(crate) mod verify;
@@ -45,6 +47,11 @@ impl Command {
     pub(crate) fn wants_json(&self) -> bool {
         matches!(self, Self::Cat(args) if args.format == Some(cat::Format::Json))
     }
+
+    /// Whether the command has its own use for Ctrl-C.
+    pub(crate) fn minds_interrupts(&self) -> bool {
+        matches!(self, Self::Chat(_) | Self::Session(session::Command::Resume(_)))
+    }
 }
 
 /// Runs one command.
@@ -62,6 +69,8 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
         Command::Backup(args) => backup::run(&args, context).await,
         Command::Blob(command) => blob::run(&command, context).await,
         Command::Doctor(doctor::Args {}) => doctor::run(context).await,
+        Command::Chat(args) => chat::run(&args, context).await,
+        Command::Session(command) => session::run(&command, context).await,
         Command::Prompt(command) => prompt::run(&command, context).await,
         Command::Completions(args) => completions::run(&args, &mut context.out),
         Command::DemoWriter(args) => demo::write(&args, context).await,

@@ -1,10 +1,15 @@
 //! The `weir` command: reads flags, environment and files, picks the adapters, prints, exits.
 
+mod agents;
 mod args;
 mod commands;
+mod conversation;
 mod exit;
+mod history;
+mod host;
 mod identity;
 mod input;
+mod live;
 mod output;
 mod paint;
 mod problems;
@@ -14,6 +19,8 @@ mod run;
 mod show;
 mod store;
 mod target;
+mod turn;
+mod which;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

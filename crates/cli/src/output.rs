@@ -10,7 +10,7 @@ use weir_types::{Explain, Fault};
 
 use crate::paint::{Paint, Surroundings, When};
 use crate::report::{Failure, Outcome};
-use crate::show::json_on_a_terminal;
+use crate::show::{json_on_a_terminal, printable_lines};
 
 /// Raised when a field of a document changes its meaning; new fields do not raise it.
 const DOCUMENT_VERSION: u32 = 1;
@@ -71,6 +71,16 @@ impl Out {
             progress: stderr.is_terminal() && !json,
             stdout: BufWriter::with_capacity(64 * 1024, stdout),
         }
+    }
+
+    /// Whether somebody looks at standard output.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// Stored text, safe for a terminal if there is one; else as it is.
+    pub(crate) fn shown<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.terminal { printable_lines(text) } else { Cow::Borrowed(text) }
     }
 
     /// A line of text.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use weir_kernel::system::{IDENTITY_FILES, Sources};
 use weir_spec::{AgentSpec, FILE_BYTES_MAX, Project, Script};
-use weir_types::{Catalog, CatalogError, Explain, Fault, ModelCard, Wire};
+use weir_types::{Catalog, CatalogError, Explain, Fault, Hash, Hasher, ModelCard, Wire};
 
 use crate::problems::Problems;
 use crate::report::{Failure, Outcome};
@@ -33,6 +33,10 @@ pub(crate) struct LoadedAgent {
     pub(crate) card: ModelCard,
     /// What its system prompt is made of.
     pub(crate) sources: Sources,
+    /// What its model answers from, if that is a script.
+    pub(crate) script: Option<Script>,
+    /// What identifies the content of all files that were read.
+    pub(crate) manifest: Hash,
 }
 
 /// Why an agent cannot be had.
@@ -115,6 +119,12 @@ impl Explain for ProjectError {
     }
 }
 
+impl Default for ProjectArgs {
+    fn default() -> Self {
+        Self { directory: PathBuf::from(".") }
+    }
+}
+
 impl ProjectArgs {
     /// Reads an agent; what is wrong with its files is shown with their lines.
     pub(crate) async fn load(&self, name: &str) -> Outcome<LoadedAgent> {
@@ -129,16 +139,10 @@ impl ProjectArgs {
 
 /// Reads an agent and what it needs. Blocks while it reads files.
 pub(crate) fn load(directory: &Path, name: &str) -> Result<LoadedAgent, ProjectError> {
-    let mut problems = Problems::default();
-    let mut catalog = Catalog::builtin()?;
-    if let Some((file, content)) = read(directory, "weir.yaml")? {
-        match Project::read(&file, &content) {
-            Ok(project) => project.models.into_iter().for_each(|(name, card)| catalog.insert(name, card)),
-            Err(found) => problems.add(found, &content),
-        }
-    }
+    let mut reader = Reader { directory, problems: Problems::default(), read: Hasher::default() };
+    let catalog = reader.catalog()?;
     let home = format!("agents/{name}");
-    let content = if is_name(name) { read(directory, &format!("{home}/spec.yaml"))? } else { None };
+    let content = if is_name(name) { reader.read(&format!("{home}/spec.yaml"))? } else { None };
     let Some((file, content)) = content else {
         let (name, agents) = (name.to_owned(), agents(directory));
         return Err(ProjectError::NoAgent { name, directory: directory.to_owned(), agents });
@@ -147,58 +151,88 @@ pub(crate) fn load(directory: &Path, name: &str) -> Result<LoadedAgent, ProjectE
     let ((model, card), spec) = match found {
         Ok(found) => found,
         Err(found) => {
-            problems.add(found, &content);
-            return Err(ProjectError::Problems(problems));
+            reader.problems.add(found, &content);
+            return Err(ProjectError::Problems(reader.problems));
         }
     };
-    let _script = match (card.wire, &card.api_name) {
-        (Wire::Scripted, api_name) => {
-            let name = api_name.as_deref().unwrap_or_else(|| model.trim_start_matches("scripted/"));
-            script(directory, name, &mut problems)?
+    let script = match card.wire {
+        Wire::Scripted => {
+            let name = card.api_name.as_deref().unwrap_or_else(|| model.trim_start_matches("scripted/"));
+            reader.script(name)?
         }
         _ => None,
     };
-    problems.check().map_err(ProjectError::Problems)?;
     let mut sources = Sources { description: spec.description.clone(), ..Sources::default() };
     for file in IDENTITY_FILES {
-        if let Some(text) = identity(directory, &format!("{home}/{file}"))? {
+        if let Some(text) = reader.identity(&format!("{home}/{file}"))? {
             sources.identity.push((file.to_owned(), text));
         }
     }
-    Ok(LoadedAgent { spec, model, card, sources })
+    reader.problems.check().map_err(ProjectError::Problems)?;
+    Ok(LoadedAgent { spec, model, card, sources, script, manifest: reader.read.finish() })
 }
 
-fn script(directory: &Path, name: &str, problems: &mut Problems) -> Result<Option<Script>, ProjectError> {
-    let path = format!("models/{name}.yaml");
-    let content = if is_name(name) { read(directory, &path)? } else { None };
-    let Some((file, content)) = content else {
-        return Err(ProjectError::NoScript { name: name.to_owned(), path: within(directory, &path) });
-    };
-    let read = Script::read(&file, &content);
-    Ok(read.map_err(|found| problems.add(found, &content)).ok())
+/// Reads the files of a project, and remembers what it has read.
+struct Reader<'a> {
+    directory: &'a Path,
+    problems: Problems,
+    read: Hasher,
 }
 
-/// An identity file as text. Bytes that are no text are replaced: they are words for a model, not syntax.
-fn identity(directory: &Path, name: &str) -> Result<Option<String>, ProjectError> {
-    let Some((_, content)) = read(directory, name)? else { return Ok(None) };
-    if content.len() > FILE_BYTES_MAX {
-        return Err(ProjectError::TooLarge { path: within(directory, name) });
-    }
-    Ok(Some(String::from_utf8_lossy(&content).into_owned()))
-}
-
-/// A file and its path as people would write it, if it is there. Reads at most one byte more than is allowed.
-fn read(directory: &Path, name: &str) -> Result<Option<(String, Vec<u8>)>, ProjectError> {
-    let path = within(directory, name);
-    let mut content = Vec::new();
-    let opened =
-        File::open(&path).and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut content));
-    match opened {
-        Ok(_) => Ok(Some((path.to_string_lossy().into_owned(), content))),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            Ok(None)
+impl Reader<'_> {
+    /// All models that can be named here.
+    fn catalog(&mut self) -> Result<Catalog, ProjectError> {
+        let mut catalog = Catalog::builtin()?;
+        if let Some((file, content)) = self.read("weir.yaml")? {
+            match Project::read(&file, &content) {
+                Ok(project) => project.models.into_iter().for_each(|(name, card)| catalog.insert(name, card)),
+                Err(found) => self.problems.add(found, &content),
+            }
         }
-        Err(source) => Err(ProjectError::Unreadable { path, source }),
+        Ok(catalog)
+    }
+
+    fn script(&mut self, name: &str) -> Result<Option<Script>, ProjectError> {
+        let path = format!("models/{name}.yaml");
+        let content = if is_name(name) { self.read(&path)? } else { None };
+        let Some((file, content)) = content else {
+            return Err(ProjectError::NoScript {
+                name: name.to_owned(),
+                path: within(self.directory, &path),
+            });
+        };
+        let script = Script::read(&file, &content);
+        Ok(script.map_err(|found| self.problems.add(found, &content)).ok())
+    }
+
+    /// An identity file as text. Bytes that are no text are replaced: they are words for a model, not syntax.
+    fn identity(&mut self, name: &str) -> Result<Option<String>, ProjectError> {
+        let Some((_, content)) = self.read(name)? else { return Ok(None) };
+        if content.len() > FILE_BYTES_MAX {
+            return Err(ProjectError::TooLarge { path: within(self.directory, name) });
+        }
+        Ok(Some(String::from_utf8_lossy(&content).into_owned()))
+    }
+
+    /// A file and its path as people would write it, if it is there. Reads at most one byte more than is allowed.
+    fn read(&mut self, name: &str) -> Result<Option<(String, Vec<u8>)>, ProjectError> {
+        let path = within(self.directory, name);
+        let mut content = Vec::new();
+        let opened =
+            File::open(&path).and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut content));
+        match opened {
+            Ok(_) => {
+                for part in [name.as_bytes(), &content] {
+                    self.read.update(&(part.len() as u64).to_be_bytes());
+                    self.read.update(part);
+                }
+                Ok(Some((path.to_string_lossy().into_owned(), content)))
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Ok(None)
+            }
+            Err(source) => Err(ProjectError::Unreadable { path, source }),
+        }
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) enum Failure {
     Told(Box<Told>),
     /// Files of the project that are not as they should be.
     Problems(Box<Problems>),
+    /// Everything is told; only the exit code is left to say.
+    Ended(Exit),
     /// Whoever read our output has gone; nobody is left to tell.
     ClosedPipe,
 }
@@ -100,7 +102,7 @@ impl Failure {
         match self {
             Self::Told(told) => (told.full_message(), told.help.clone()),
             Self::Problems(problems) => (problems.to_string(), problems.help()),
-            Self::ClosedPipe => (String::new(), String::new()),
+            Self::Ended(_) | Self::ClosedPipe => (String::new(), String::new()),
         }
     }
 
@@ -109,6 +111,7 @@ impl Failure {
         match self {
             Self::Told(told) => told.exit,
             Self::Problems(_) => Exit::Usage,
+            Self::Ended(exit) => *exit,
             Self::ClosedPipe => Exit::Done,
         }
     }
@@ -116,7 +119,7 @@ impl Failure {
     /// The text for standard error, with its last line break; empty if there is nothing to say.
     pub(crate) fn render(&self, json: bool, paint: Paint) -> String {
         match self {
-            Self::ClosedPipe => String::new(),
+            Self::Ended(_) | Self::ClosedPipe => String::new(),
             Self::Told(told) if json => told.to_json() + "\n",
             Self::Told(told) => told.to_text(paint),
             Self::Problems(problems) if json => problems.to_json() + "\n",

@@ -54,7 +54,11 @@ fn run_parsed(cli: Cli) -> Exit {
 
 /// The command runs as a task of its own, so that Ctrl-C is heard even while it waits for a slow reader.
 async fn supervise(cli: Cli) -> Exit {
+    let minds_itself = cli.command.minds_interrupts();
     let mut task = tokio::spawn(execute(cli));
+    if minds_itself {
+        return task.await.unwrap_or(Exit::Bug);
+    }
     tokio::select! {
         // A panic has been reported by its hook.
         ended = &mut task => ended.unwrap_or(Exit::Bug),

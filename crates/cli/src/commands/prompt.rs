@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 use weir_kernel::system::{self, Section};
+use weir_kernel::tokens;
 use weir_types::Hash;
 
+use crate::agents::tools_named;
 use crate::commands::Context;
 use crate::output::Out;
 use crate::project::ProjectArgs;
@@ -35,6 +37,8 @@ struct Document<'a> {
     tokens: u64,
     context_window: u64,
     sections: Vec<Part<'a>>,
+    /// What the definitions of its tools take, which go into every request beside the prompt.
+    tools_tokens: u64,
     prompt: &'a str,
 }
 
@@ -54,6 +58,9 @@ pub(crate) async fn run(command: &Command, context: &mut Context) -> Outcome {
 async fn show(args: &ShowArgs, out: &mut Out) -> Outcome {
     let agent = args.project.load(&args.agent).await?;
     let (sections, prompt) = (system::sections(&agent.sources), system::prompt(&agent.sources));
+    let names = agent.spec.tools.iter().map(|entry| entry.name.value.as_str());
+    let definitions: Vec<_> = tools_named(names).into_iter().map(|tool| tool.definition).collect();
+    let tools_tokens = tokens::of_tools(&definitions);
     if out.json {
         let parts = sections.iter().map(|section| Part { name: &section.name, tokens: section.tokens });
         return out.document(&Document {
@@ -63,6 +70,7 @@ async fn show(args: &ShowArgs, out: &mut Out) -> Outcome {
             tokens: sections.iter().map(|section| section.tokens).sum(),
             context_window: agent.card.context_window,
             sections: parts.collect(),
+            tools_tokens,
             prompt: &prompt,
         });
     }
@@ -72,18 +80,22 @@ async fn show(args: &ShowArgs, out: &mut Out) -> Outcome {
     }
     out.line(format_args!("{}", printable_lines(&prompt)))?;
     out.flush()?;
-    table(&sections, out);
+    table(&sections, tools_tokens, out);
     Ok(())
 }
 
 /// What the prompt is made of, beside it and not in it.
-fn table(sections: &[Section], out: &Out) {
-    let columns = sections.iter().map(|section| section.name.len()).max().unwrap_or(0).max("section".len());
+fn table(sections: &[Section], tools_tokens: u64, out: &Out) {
+    const TOOLS: &str = "(tool definitions)";
+    let names = sections.iter().map(|section| section.name.len());
+    let columns = names.chain([TOOLS.len()]).max().unwrap_or(0);
     let line = |name: &str, tokens: &str| out.aside(format_args!("{}  {tokens:>8}", pad(name, columns)));
     out.aside(format_args!(""));
     line("section", "tokens");
     for section in sections {
         line(&section.name, &thousands(section.tokens));
     }
-    line("total", &thousands(sections.iter().map(|section| section.tokens).sum()));
+    line(TOOLS, &thousands(tools_tokens));
+    let total: u64 = sections.iter().map(|section| section.tokens).sum();
+    line("total", &thousands(total + tools_tokens));
 }

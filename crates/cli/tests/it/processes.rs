@@ -1,42 +1,12 @@
 //! Several processes at once, readers that go away, and Ctrl-C.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Lines};
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::running::{DEADLINE, Running};
 use crate::weir::{Ran, Weir};
-
-/// Longer than any healthy machine needs; only a hang is cut off.
-const DEADLINE: Duration = Duration::from_secs(60);
-
-/// A running `weir` whose lines are awaited, not slept for.
-struct Running {
-    child: Child,
-    lines: mpsc::Receiver<String>,
-}
-
-impl Running {
-    fn start(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let lines: Lines<BufReader<ChildStdout>> = BufReader::new(child.stdout.take().unwrap()).lines();
-        let (sender, receiver) = mpsc::channel();
-        std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        Self { child, lines: receiver }
-    }
-
-    fn line(&self) -> String {
-        self.lines.recv_timeout(DEADLINE).expect("a line in time")
-    }
-
-    fn interrupt(self) -> Ran {
-        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
-        Ran::from(self.child.wait_with_output().unwrap())
-    }
-}
 
 #[test]
 fn a_follower_sees_what_another_process_appends() {
@@ -137,11 +107,10 @@ fn writers_that_live_side_by_side_lose_and_double_nothing() {
     for writer in &writers {
         acknowledged.extend((0..100).map(|_| writer.line()));
     }
-    for mut writer in writers {
-        writer.child.kill().unwrap();
-        let ran = Ran::from(writer.child.wait_with_output().unwrap());
+    for writer in writers {
+        let ran = writer.kill();
         assert_eq!(ran.stderr, "");
-        acknowledged.extend(writer.lines.iter().filter(|line| line.len() > 26));
+        acknowledged.extend(ran.stdout.lines().filter(|line| line.len() > 26).map(str::to_owned));
     }
     let stored: BTreeSet<String> = weir
         .ok(&["cat", "--stream", "steps", "--json"])

@@ -23,11 +23,12 @@ fn the_prompt_and_its_sections() {
     You help.
     -- stderr
 
-    section        tokens
-    SOUL.md             4
-    TOOLS.md            4
-    description         3
-    total              11
+    section               tokens
+    SOUL.md                    4
+    TOOLS.md                   4
+    description                3
+    (tool definitions)         0
+    total                     11
     ");
     let document = weir.json(&["prompt", "show", "helper"]);
     assert_eq!(document["prompt"], "# Soul\n\nBe kind.\n\nUse tools\u{1b}[2J.\n\nYou help.");

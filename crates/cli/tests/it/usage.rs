@@ -17,6 +17,8 @@ fn help_and_version_are_answers() {
 
     Commands:
       demo         A guided tour of the journal: append, fork, kill a writer, verify, tamper, verify
+      chat         Talk to an agent, line by line or once
+      session      Look at sessions, speak to them, and take them in hand
       prompt       Look at what agents are told
       append       Append one event to a stream
       streams      List the streams

@@ -1,0 +1,227 @@
+//! `weir chat`: talk to an agent, line by line or once.
+
+mod editor;
+mod prompted;
+mod slash;
+
+use std::borrow::Cow;
+use std::io::{IsTerminal, stdin};
+
+use weir_engine::{Address, EngineError, New};
+use weir_journal::PAYLOAD_MAX;
+use weir_kernel::Session;
+use weir_types::{Explain, Fault};
+
+use crate::agents::ProjectAgents;
+use crate::commands::Context;
+use crate::host::Host;
+use crate::identity;
+use crate::input::Input;
+use crate::output::Out;
+use crate::project::{LoadedAgent, ProjectArgs};
+use crate::report::Outcome;
+use crate::turn::{Start, Talk};
+use crate::which;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir chat helper
+  weir chat helper -m 'What time is it?'
+  git diff | weir chat reviewer
+  weir chat helper --session -1 -m 'And in Lisbon?'
+  weir chat helper -m hello --json | jq -r .answer";
+
+/// The arguments of `weir chat`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The agent: its spec is `agents/AGENT/spec.yaml`.
+    agent: String,
+    /// Say this and print the answer, instead of talking line by line. Without it, standard input is said if it is
+    /// no terminal.
+    #[arg(long, short, value_name = "TEXT", allow_hyphen_values = true)]
+    message: Option<String>,
+    /// Go on with a session: `ID`, the beginning of one, `ID@BRANCH`, or `-1` for the latest.
+    #[arg(long, value_name = "SESSION", allow_hyphen_values = true)]
+    session: Option<String>,
+    /// The most rounds of model and tools in a run; what the spec says, if left out.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_iterations: Option<u64>,
+    /// What to call a new session.
+    #[arg(long)]
+    title: Option<String>,
+    #[command(flatten)]
+    project: ProjectArgs,
+}
+
+/// Why a chat does not begin.
+#[derive(Debug, thiserror::Error)]
+enum ChatError {
+    /// The session is another agent's.
+    #[error("session {address} is a chat with `{theirs}`, not `{asked}`")]
+    OtherAgent {
+        /// The session.
+        address: Address,
+        /// Its agent.
+        theirs: String,
+        /// As asked for.
+        asked: String,
+    },
+    /// There is nothing to say.
+    #[error("there is nothing to say")]
+    Empty,
+    /// What was piped in is no text.
+    #[error("what standard input says is not UTF-8 text")]
+    NotText,
+}
+
+impl Explain for ChatError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::OtherAgent { .. } => "cli::other-agent",
+            Self::Empty => "cli::empty-message",
+            Self::NotText => "cli::not-text",
+        }
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        match self {
+            Self::OtherAgent { address, theirs, .. } => {
+                format!("go on with `weir chat {theirs} --session {address}`").into()
+            }
+            Self::Empty => "say something with `-m TEXT`, or pipe it in".into(),
+            Self::NotText => "agents read text: describe the file, or convert it first".into(),
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        Fault::Input
+    }
+}
+
+/// A chat before its next words.
+struct Chat<'a> {
+    args: &'a Args,
+    agent: LoadedAgent,
+    talk: Talk<'a>,
+    /// The session as it was found, if it was there.
+    found: Option<Session>,
+}
+
+/// Runs a chat.
+pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
+    // What is wrong with the agent's files is shown with their lines, before anything is made.
+    let agent = args.project.load(&args.agent).await?;
+    let agents = ProjectAgents::new(args.project.directory.clone(), args.max_iterations);
+    agents.runnable(&agent)?;
+    let interactive =
+        args.message.is_none() && !context.out.json && stdin().is_terminal() && context.out.is_terminal();
+    let words = if interactive { None } else { Some(words(args, &context.out).await?) };
+    let store = match args.session {
+        Some(_) => context.store().await?,
+        None => context.store_or_new().await?,
+    };
+    let host = Host::start(store, &context.data_dir, agents).await?;
+    let ended = chat(args, agent, words, &host, context).await;
+    host.stop().await;
+    ended
+}
+
+async fn chat<'h>(
+    args: &'h Args,
+    agent: LoadedAgent,
+    words: Option<String>,
+    host: &'h Host,
+    context: &mut Context,
+) -> Outcome {
+    let (address, found) = match &args.session {
+        Some(session) => {
+            let address = which::find(&*host.journal, session).await?;
+            let found = host.engine.state(&address, None).await?;
+            check_agent(&found, &address, &args.agent)?;
+            if let Some(pid) = host.engine.runner(&address).await? {
+                return Err(EngineError::Owned { address, pid }.into());
+            }
+            (address, Some(found))
+        }
+        None => (host.engine.new_address(), None),
+    };
+    let talk = match &found {
+        Some(session) => Talk::after(host, address, session.seq),
+        None => Talk::new(host, address),
+    };
+    let chat = Chat { args, agent, talk, found };
+    match words {
+        Some(words) => once(chat, words, &mut context.out).await,
+        None => prompted::run(chat, host, context).await,
+    }
+}
+
+fn check_agent(session: &Session, address: &Address, asked: &str) -> Result<(), ChatError> {
+    match &session.created {
+        Some(created) if created.agent != asked => Err(ChatError::OtherAgent {
+            address: address.clone(),
+            theirs: created.agent.clone(),
+            asked: asked.to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// What is to be said, if it is not typed line by line.
+async fn words(args: &Args, out: &Out) -> Outcome<String> {
+    let words = match &args.message {
+        Some(message) => message.clone(),
+        None => {
+            let bytes = Input::Stdin.read(PAYLOAD_MAX, out).await?;
+            String::from_utf8(bytes).map_err(|_| ChatError::NotText)?
+        }
+    };
+    if words.trim().is_empty() {
+        return Err(ChatError::Empty.into());
+    }
+    Ok(words)
+}
+
+/// Says one thing, prints the answer, and ends as the run did.
+async fn once(mut chat: Chat<'_>, words: String, out: &mut Out) -> Outcome {
+    if chat.is_unfinished() {
+        out.note(format_args!("something is still unanswered; that comes first"));
+        chat.talk.turn(Start::Finish, out).await?;
+    }
+    let start = chat.start(words);
+    let turn = chat.talk.turn(start, out).await?;
+    let address = &chat.talk.address;
+    if out.json {
+        turn.print_json(address, out)?;
+    }
+    out.flush()?;
+    turn.conclude(address, out)?;
+    if !out.json && chat.args.session.is_none() {
+        out.aside(format_args!("{}", out.err.dim(&format!("session {address}"))));
+    }
+    Ok(())
+}
+
+impl Chat<'_> {
+    /// Whether a crash has left a run that nobody has taken up since.
+    fn is_unfinished(&self) -> bool {
+        self.found.as_ref().is_some_and(|session| {
+            session.active_run().is_some() && !session.is_waiting() || !session.inbox.is_empty()
+        })
+    }
+
+    /// How to say something: first words begin a session.
+    fn start(&self, words: String) -> Start {
+        if self.talk.begun {
+            return Start::Say(words);
+        }
+        let new = New {
+            agent: self.agent.spec.name.value.clone(),
+            principal: identity::principal(),
+            title: self.args.title.clone(),
+            ..New::default()
+        };
+        Start::Begin(new, words)
+    }
+}

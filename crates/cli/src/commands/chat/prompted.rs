@@ -1,0 +1,107 @@
+//! A chat line by line.
+
+use weir_engine::{EngineError, StopReason};
+use weir_kernel::{Lifecycle, Session};
+
+use super::Chat;
+use super::editor::{Editor, Typed};
+use super::slash::{self, Next};
+use crate::commands::Context;
+use crate::exit::Exit;
+use crate::history;
+use crate::host::Host;
+use crate::output::Out;
+use crate::report::{Failure, Outcome};
+use crate::show::printable;
+use crate::turn::Start;
+
+/// How much of what was said before is shown when a chat goes on.
+const REMINDER_LINES: usize = 12;
+
+/// Talks until the person has had enough.
+pub(super) async fn run<'h>(mut chat: Chat<'h>, host: &'h Host, context: &mut Context) -> Outcome {
+    let out = &mut context.out;
+    let agent = chat.agent.spec.name.value.clone();
+    out.aside(format_args!(
+        "{}",
+        out.err.dim(&format!("{agent} · {} · /help for help, Ctrl-D to leave", chat.agent.model))
+    ));
+    if let Some(session) = chat.found.clone() {
+        remind(&chat, &session, host, out).await?;
+    }
+    if chat.is_unfinished() {
+        out.note(format_args!("something is still unanswered; that comes first"));
+        chat.turn(Start::Finish, out).await?;
+    }
+    let mut editor = Editor::new(&agent, &context.data_dir, out.paint.is_on());
+    loop {
+        out.flush()?;
+        let text = match editor.next().await? {
+            Ok(Typed::Text(text)) => text,
+            // A terminal that is gone has had enough, too.
+            Ok(Typed::Quit) | Err(_) => break,
+        };
+        match text.trim_end() {
+            "" => {}
+            // A space before it makes words of it.
+            command if command.starts_with('/') => match slash::run(command, &mut chat, host, out).await {
+                Ok(Next::Go) => {}
+                Ok(Next::Quit) => break,
+                Err(failure) => tell(&failure, out)?,
+            },
+            _ => {
+                let start = chat.start(text);
+                chat.turn(start, out).await?;
+                out.aside(format_args!(""));
+            }
+        }
+    }
+    farewell(&chat, out);
+    Ok(())
+}
+
+/// What was said before, in short; then whatever a crash has left unfinished.
+async fn remind(chat: &Chat<'_>, session: &Session, host: &Host, out: &mut Out) -> Outcome {
+    let address = chat.talk.address.clone();
+    history::print_last(&*host.journal, &address, &chat.agent.spec.name.value, REMINDER_LINES, out).await?;
+    if let Lifecycle::Closed(_) = session.lifecycle {
+        return Err(EngineError::Closed(address).into());
+    }
+    Ok(())
+}
+
+impl Chat<'_> {
+    /// Has a turn. What goes wrong with it is told, and does not end the chat.
+    pub(super) async fn turn(&mut self, start: Start, out: &mut Out) -> Outcome {
+        let turn = match self.talk.turn(start, out).await {
+            Ok(turn) => turn,
+            Err(failure) => return tell(&failure, out),
+        };
+        if turn.came.stop == StopReason::Cancelled {
+            out.aside(format_args!("{}", out.err.dim("cancelled")));
+            return Ok(());
+        }
+        turn.conclude(&self.talk.address, out).or_else(|failure| tell(&failure, out))
+    }
+}
+
+/// Tells what went wrong, unless nobody is left to be told.
+fn tell(failure: &Failure, out: &mut Out) -> Outcome {
+    match failure {
+        Failure::ClosedPipe => Err(Failure::ClosedPipe),
+        Failure::Ended(Exit::Interrupted) => Err(Failure::Ended(Exit::Interrupted)),
+        other => {
+            let text = other.render(false, out.err);
+            out.aside(format_args!("{}", text.trim_end()));
+            Ok(())
+        }
+    }
+}
+
+fn farewell(chat: &Chat<'_>, out: &Out) {
+    if chat.talk.begun {
+        let (agent, address) = (&chat.agent.spec.name.value, &chat.talk.address);
+        let line = format!("go on later with `weir chat {} --session {address}`", printable(agent));
+        out.aside(format_args!("{}", out.err.dim(&line)));
+    }
+}

@@ -1,0 +1,133 @@
+//! `weir session list`.
+
+use serde::Serialize;
+use weir_engine::Address;
+use weir_journal::{ListFilter, Listed, Status};
+use weir_types::{BranchName, SessionId, Timestamp, Usage};
+
+use crate::commands::Context;
+use crate::host::Host;
+use crate::output::Out;
+use crate::report::Outcome;
+use crate::show::{pad, printable, shorten};
+use crate::which::Pages;
+
+/// How many sessions a person is shown.
+const ROWS_DEFAULT: usize = 50;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir session list
+  weir session list --status waiting
+  weir session list --agent helper --json | jq -r .id";
+
+/// The arguments of `weir session list`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Only those that are idle, running, waiting, halted or closed.
+    #[arg(long)]
+    status: Option<Status>,
+    /// Only those of this agent.
+    #[arg(long)]
+    agent: Option<String>,
+    /// At most so many; 50 if left out, with `--json` all.
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+}
+
+#[derive(Serialize)]
+struct View<'a> {
+    id: SessionId,
+    branch: &'a BranchName,
+    agent: Option<&'a str>,
+    status: Status,
+    title: Option<&'a str>,
+    principal: Option<&'a str>,
+    updated: Timestamp,
+    usage: Usage,
+    cost_usd: f64,
+}
+
+/// Lists sessions, the latest first.
+pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
+    let host = super::host(context).await?;
+    let listed = list(args, &host, &mut context.out).await;
+    host.stop().await;
+    listed
+}
+
+async fn list(args: &Args, host: &Host, out: &mut Out) -> Outcome {
+    let filter = ListFilter { status: args.status, agent: args.agent.clone(), ..ListFilter::default() };
+    let mut pages = Pages::new(filter);
+    let mut rows: Vec<(Address, Listed)> = Vec::new();
+    while let Some(page) = pages.next(&*host.journal).await? {
+        rows.extend(page.into_iter().filter_map(|listed| Some((Address::of(&listed.branch)?, listed))));
+    }
+    rows.sort_by_key(|(_, listed)| std::cmp::Reverse(listed.head.position));
+    let all = rows.len();
+    rows.truncate(args.limit.unwrap_or(if out.json { usize::MAX } else { ROWS_DEFAULT }));
+    if out.json {
+        for (address, listed) in &rows {
+            let spent = host.engine.state(address, None).await?.totals;
+            out.object(&View { usage: spent.usage, cost_usd: spent.cost.as_usd(), ..view(address, listed) })?;
+        }
+        return Ok(());
+    }
+    if rows.is_empty() {
+        out.note(format_args!("there are no such sessions; begin one with `weir chat AGENT`"));
+        return Ok(());
+    }
+    print(&rows, out)?;
+    if all > rows.len() {
+        out.note(format_args!("{} more; `--limit {all}` shows them", all - rows.len()));
+    }
+    Ok(())
+}
+
+fn view<'a>(address: &'a Address, listed: &'a Listed) -> View<'a> {
+    let attrs = &listed.attrs;
+    View {
+        id: address.session,
+        branch: &address.branch,
+        agent: attrs.agent.as_deref(),
+        status: attrs.status,
+        title: attrs.title.as_deref(),
+        principal: attrs.principal.as_deref(),
+        updated: listed.head.ts,
+        usage: Usage::default(),
+        cost_usd: 0.0,
+    }
+}
+
+fn print(rows: &[(Address, Listed)], out: &mut Out) -> Outcome {
+    let cells: Vec<[String; 5]> = rows.iter().map(|(address, listed)| cells(address, listed)).collect();
+    let headings = ["SESSION", "AGENT", "STATUS", "UPDATED", "TITLE"].map(str::to_owned);
+    let mut widths = [0; 5];
+    for row in std::iter::once(&headings).chain(&cells) {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(unicode_width::UnicodeWidthStr::width(cell.as_str()));
+        }
+    }
+    let line = |row: &[String; 5]| {
+        let padded: Vec<String> = row.iter().zip(widths).map(|(cell, width)| pad(cell, width)).collect();
+        padded.join("  ").trim_end().to_owned()
+    };
+    let heading = out.paint.bold(&line(&headings)).into_owned();
+    out.line(format_args!("{heading}"))?;
+    for row in &cells {
+        let line = line(row);
+        let line = out.columns.map_or(line.as_str().into(), |columns| shorten(&line, columns));
+        out.line(format_args!("{line}"))?;
+    }
+    Ok(())
+}
+
+fn cells(address: &Address, listed: &Listed) -> [String; 5] {
+    let text = |text: &Option<String>| printable(text.as_deref().unwrap_or("")).into_owned();
+    // To the second is enough for people.
+    let updated = listed.head.ts.to_string();
+    let updated = updated.split('.').next().unwrap_or_default().replace('T', " ");
+    let attrs = &listed.attrs;
+    [address.to_string(), text(&attrs.agent), attrs.status.to_string(), updated, text(&attrs.title)]
+}

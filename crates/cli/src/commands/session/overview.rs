@@ -1,0 +1,113 @@
+//! A session at a glance.
+
+use serde::Serialize;
+use weir_engine::{Outcome as Came, StopReason};
+use weir_journal::Status;
+use weir_kernel::{Call, CallState, Lifecycle, Session};
+use weir_types::{CallId, Json, Usage};
+
+use crate::output::Out;
+use crate::report::Outcome;
+use crate::show::{pad, printable, thousands};
+
+/// A label and what it says, for people.
+pub(super) type Row = (&'static str, String);
+
+/// A call that has not ended.
+#[derive(Serialize)]
+pub(super) struct OpenCall {
+    id: CallId,
+    tool: String,
+    input: Json,
+    state: &'static str,
+}
+
+/// What a session is doing, as its row in the list says.
+pub(super) fn status(session: &Session) -> Status {
+    match (&session.lifecycle, &session.run) {
+        (Lifecycle::Closed(_), _) => Status::Closed,
+        (Lifecycle::Halted(_), _) => Status::Halted,
+        (Lifecycle::Open, Some(run)) if run.parked.is_some() || session.is_waiting() => Status::Waiting,
+        (Lifecycle::Open, Some(_)) => Status::Running,
+        (Lifecycle::Open, None) if !session.inbox.is_empty() => Status::Running,
+        (Lifecycle::Open, None) => Status::Idle,
+    }
+}
+
+/// The calls that have not ended.
+pub(super) fn open_calls(session: &Session) -> Vec<OpenCall> {
+    let open = session.calls().iter().filter(|call| !matches!(call.state, CallState::Done(_)));
+    open.map(|call| OpenCall {
+        id: call.id,
+        tool: call.tool.clone(),
+        input: call.input_to_run().clone(),
+        state: state_of(call),
+    })
+    .collect()
+}
+
+fn state_of(call: &Call) -> &'static str {
+    match call.state {
+        CallState::Requested => "requested",
+        CallState::Allowed => "allowed",
+        CallState::Awaiting { .. } => "awaiting approval",
+        CallState::Granted { .. } => "granted",
+        CallState::Refused { .. } => "refused",
+        CallState::Running => "running",
+        CallState::Interrupted => "interrupted",
+        CallState::Done(_) => "done",
+    }
+}
+
+/// What every view of a session tells.
+pub(super) fn rows(session: &Session) -> Vec<Row> {
+    let mut rows = Vec::new();
+    if let Some(created) = &session.created {
+        rows.push(("agent", created.agent.clone()));
+        rows.push(("principal", created.principal.clone()));
+    }
+    if let Some(title) = &session.title {
+        rows.push(("title", title.clone()));
+    }
+    for (label, value) in &session.labels {
+        rows.push(("label", format!("{label}={value}")));
+    }
+    if let Lifecycle::Halted(why) | Lifecycle::Closed(why) = &session.lifecycle {
+        rows.push(("reason", why.clone()));
+    }
+    rows
+}
+
+/// What came of its latest run.
+pub(super) fn latest(session: &Session) -> Option<String> {
+    let came = Came::of(session);
+    came.run?;
+    let running = session.active_run().is_some() && came.stop != StopReason::Approval;
+    let message =
+        came.message.filter(|_| !running).map_or_else(String::new, |message| format!(": {message}"));
+    Some(if running { "in progress".to_owned() } else { format!("{}{message}", came.stop.as_str()) })
+}
+
+/// Tokens, in a line.
+pub(super) fn tokens(usage: Usage) -> String {
+    let cached = match (usage.cache_read_tokens, usage.cache_write_tokens) {
+        (0, 0) => String::new(),
+        (read, write) => format!(" (cache: {} read, {} written)", thousands(read), thousands(write)),
+    };
+    format!("{} tokens in{cached}, {} out", thousands(usage.input_tokens), thousands(usage.output_tokens))
+}
+
+/// Prints rows, and the calls that have not ended.
+pub(super) fn print(rows: &[Row], calls: &[OpenCall], out: &mut Out) -> Outcome {
+    let width = rows.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
+    for (label, value) in rows {
+        let label = out.paint.dim(&pad(label, width)).into_owned();
+        out.line(format_args!("{label}  {}", printable(value)))?;
+    }
+    for OpenCall { id, tool, input, state } in calls {
+        let label = out.paint.dim(&pad("call", width)).into_owned();
+        let input = printable(input.as_str());
+        out.line(format_args!("{label}  {id} {} {input}: {state}", printable(tool)))?;
+    }
+    Ok(())
+}

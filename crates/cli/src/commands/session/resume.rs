@@ -1,0 +1,58 @@
+//! `weir session resume`.
+
+use weir_engine::Outcome as Came;
+
+use crate::commands::Context;
+use crate::host::Host;
+use crate::output::Out;
+use crate::project::ProjectArgs;
+use crate::report::Outcome;
+use crate::turn::{Start, Talk};
+use crate::which::SessionArg;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir session resume -1
+  weir session resume 01J9Z --max-iterations 30";
+
+/// The arguments of `weir session resume`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    session: SessionArg,
+    /// The most rounds of model and tools from here on; what the spec says, if left out.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_iterations: Option<u64>,
+    #[command(flatten)]
+    project: ProjectArgs,
+}
+
+/// Goes on with a run, and prints the answer.
+pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
+    let host = super::host_for(context, &args.project, args.max_iterations).await?;
+    let resumed = resume(args, &host, &mut context.out).await;
+    host.stop().await;
+    resumed
+}
+
+async fn resume(args: &Args, host: &Host, out: &mut Out) -> Outcome {
+    let address = args.session.find(&*host.journal).await?;
+    let session = host.engine.state(&address, None).await?;
+    if let Some(created) = &session.created {
+        // What is wrong with the agent's files is shown with their lines.
+        args.project.load(&created.agent).await?;
+    }
+    let before = Came::of(&session).run;
+    let mut talk = Talk::after(host, address.clone(), session.seq);
+    let turn = talk.turn(Start::Resume, out).await?;
+    if out.json {
+        turn.print_json(&address, out)?;
+    }
+    out.flush()?;
+    if session.run.is_none() && turn.came.run == before {
+        out.note(format_args!("it goes on with the next message; nothing was left to answer"));
+        return Ok(());
+    }
+    turn.conclude(&address, out)
+}

@@ -1,0 +1,248 @@
+//! One turn of a session, from what sets it off to what comes of it, with its words shown as they come.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
+use weir_engine::{Address, Engine, New, Outcome as Came, Said, StopReason, Update, Updates};
+use weir_journal::{Journal, now};
+use weir_types::{Block, BranchName, Explain, FailureClass, Fault, Json, RunId, Seq, SessionId, Usage};
+
+use crate::exit::Exit;
+use crate::host::Host;
+use crate::identity;
+use crate::live::Live;
+use crate::output::Out;
+use crate::report::{Bug, Failure, Outcome};
+
+/// What sets a turn off.
+pub(crate) enum Start {
+    /// The first words of a new session.
+    Begin(New, String),
+    /// More words.
+    Say(String),
+    /// Someone wants it to go on.
+    Resume,
+    /// A crash left something unfinished.
+    Finish,
+}
+
+/// A session that a person talks to.
+pub(crate) struct Talk<'h> {
+    host: &'h Host,
+    /// Which.
+    pub(crate) address: Address,
+    /// Whether its first words have been said.
+    pub(crate) begun: bool,
+    /// The newest event that was shown.
+    seen: Seq,
+    /// Who talks.
+    me: String,
+}
+
+/// What came of a turn.
+pub(crate) struct Turn {
+    pub(crate) came: Came,
+    /// Somebody pressed Ctrl-C.
+    pub(crate) interrupted: bool,
+}
+
+impl<'h> Talk<'h> {
+    /// A session that is about to begin.
+    pub(crate) fn new(host: &'h Host, address: Address) -> Self {
+        Self { host, address, begun: false, seen: Seq(0), me: identity::principal() }
+    }
+
+    /// A session from an event on; what came before has been seen.
+    pub(crate) fn after(host: &'h Host, address: Address, seen: Seq) -> Self {
+        Self { begun: true, seen, ..Self::new(host, address) }
+    }
+
+    /// Has a turn, and waits for its end. Ctrl-C cancels the run and waits for that; a second one waits for nothing.
+    pub(crate) async fn turn(&mut self, start: Start, out: &mut Out) -> Outcome<Turn> {
+        let engine = &self.host.engine;
+        let mut updates = engine.watch(&self.address, self.seen);
+        let mut live = Live::new(&self.me);
+        match start {
+            Start::Begin(new, text) => {
+                live.expect_own_words();
+                engine.begin(&self.address, new, self.said(text)).await?;
+                self.begun = true;
+            }
+            Start::Say(text) => {
+                live.expect_own_words();
+                engine.say(&self.address, self.said(text)).await?;
+            }
+            Start::Resume => {
+                engine.resume(&self.address).await?;
+            }
+            Start::Finish => {}
+        }
+        let turn = self.follow(engine, &mut updates, &mut live, out).await;
+        live.end(out)?;
+        turn
+    }
+
+    async fn follow(
+        &mut self,
+        engine: &Engine,
+        updates: &mut Updates,
+        live: &mut Live,
+        out: &mut Out,
+    ) -> Outcome<Turn> {
+        let mut interrupts = signal(SignalKind::interrupt())
+            .map_err(|error| Bug { what: format!("Ctrl-C cannot be heard: {error}") })?;
+        let mut interrupted = false;
+        let mut came: Option<(Came, Seq)> = None;
+        let settle = engine.settle(&self.address);
+        tokio::pin!(settle);
+        loop {
+            if let Some((came, _)) = came.take_if(|(_, end)| *end <= self.seen) {
+                return Ok(Turn { came, interrupted });
+            }
+            tokio::select! {
+                update = updates.next() => match update? {
+                    Some(Update::Event(event)) => {
+                        self.seen = event.seq;
+                        live.event(&event, out)?;
+                    }
+                    Some(Update::Delta(piece)) => live.piece(&piece, out)?,
+                    None => return Err(Bug { what: "the session's events ended".to_owned() }.into()),
+                },
+                settled = &mut settle, if came.is_none() => {
+                    let head = self.host.journal.head(&self.address.branch_id()).await?;
+                    came = Some((settled?, head.map_or(self.seen, |head| head.seq)));
+                }
+                _ = interrupts.recv() => {
+                    if interrupted {
+                        return Err(Failure::Ended(Exit::Interrupted));
+                    }
+                    interrupted = true;
+                    engine.cancel(&self.address, &self.me).await?;
+                }
+            }
+        }
+    }
+
+    fn said(&self, text: String) -> Said {
+        // What changes from turn to turn travels with the message, so that the system prompt can be cached.
+        let runtime = BTreeMap::from([("time".to_owned(), now().to_string())]);
+        Said { content: vec![Block::text(text)], runtime, actor: self.me.clone() }
+    }
+}
+
+/// What came of a turn, for programs: exactly the object that is promised.
+#[derive(Serialize)]
+struct View<'a> {
+    session: SessionId,
+    branch: &'a BranchName,
+    run: Option<RunId>,
+    answer: Option<&'a str>,
+    stop: StopReason,
+    usage: Usage,
+    cost_usd: f64,
+    approvals: Vec<ApprovalView<'a>>,
+}
+
+#[derive(Serialize)]
+struct ApprovalView<'a> {
+    id: String,
+    tool: &'a str,
+    input: &'a Json,
+    why: &'a str,
+}
+
+/// A run that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("the run failed: {message}")]
+struct RunFailed {
+    class: FailureClass,
+    message: String,
+    address: Address,
+}
+
+impl Explain for RunFailed {
+    fn code(&self) -> &'static str {
+        "engine::run-failed"
+    }
+
+    fn help(&self) -> std::borrow::Cow<'static, str> {
+        let first = match self.class {
+            FailureClass::Auth => "check the provider's key, then ",
+            FailureClass::Quota => "add credit to the provider's account, then ",
+            FailureClass::ContextOverflow => "use a model with a larger window, or a new session; or ",
+            FailureClass::Invalid => "mend what the message says, then ",
+            FailureClass::RateLimited
+            | FailureClass::Overloaded
+            | FailureClass::Refused
+            | FailureClass::Transport
+            | FailureClass::Truncated => "",
+        };
+        format!("{first}try again with `weir session resume {}`", self.address).into()
+    }
+
+    fn fault(&self) -> Fault {
+        Fault::Storage
+    }
+}
+
+impl Turn {
+    /// Prints the object for programs, if one is wanted.
+    pub(crate) fn print_json(&self, address: &Address, out: &mut Out) -> Outcome {
+        let Came { run, answer, stop, usage, cost, approvals, .. } = &self.came;
+        let approvals = approvals.iter().map(|approval| ApprovalView {
+            id: approval.id.to_string(),
+            tool: &approval.tool,
+            input: &approval.input,
+            why: &approval.why,
+        });
+        out.object(&View {
+            session: address.session,
+            branch: &address.branch,
+            run: *run,
+            answer: answer.as_deref(),
+            stop: *stop,
+            usage: *usage,
+            cost_usd: cost.as_usd(),
+            approvals: approvals.collect(),
+        })
+    }
+
+    /// Tells what came of it, unless it is an answer that everybody has seen; and how the command ends.
+    pub(crate) fn conclude(&self, address: &Address, out: &Out) -> Outcome {
+        let message = self.came.message.as_deref().unwrap_or_default();
+        match self.came.stop {
+            StopReason::End => Ok(()),
+            StopReason::MaxTokens => {
+                out.note(format_args!("the answer reached its limit of tokens"));
+                Ok(())
+            }
+            StopReason::Refused => {
+                out.note(format_args!("the model declined to answer"));
+                Ok(())
+            }
+            StopReason::Iterations | StopReason::Budget | StopReason::Halted => {
+                out.note(format_args!("{message}; go on with `weir session resume {address}`"));
+                Err(Failure::Ended(Exit::Parked))
+            }
+            StopReason::Approval => {
+                for approval in &self.came.approvals {
+                    out.note(format_args!("{} (call {})", approval.why, approval.id));
+                }
+                Err(Failure::Ended(Exit::Parked))
+            }
+            StopReason::Cancelled if self.interrupted => {
+                out.note(format_args!("cancelled; say something else with `--session {address}`"));
+                Err(Failure::Ended(Exit::Interrupted))
+            }
+            StopReason::Cancelled => {
+                out.note(format_args!("somebody cancelled the run"));
+                Err(Failure::Ended(Exit::Failed))
+            }
+            StopReason::Failed => {
+                let class = self.came.class.unwrap_or(FailureClass::Invalid);
+                Err(RunFailed { class, message: message.to_owned(), address: address.clone() }.into())
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Which session is meant: `ID`, the beginning of one, `ID@branch`, or `-1` for the latest.
+
+use std::borrow::Cow;
+
+use weir_engine::{Address, EngineError};
+use weir_journal::{Journal, ListFilter, Listed, PAGE_MAX};
+use weir_types::{BranchName, Explain, Fault, SessionId, StreamName};
+
+use crate::args;
+use crate::report::Outcome;
+
+/// Most sessions named in an error.
+const CANDIDATES_MAX: usize = 5;
+
+/// A session as it is named on the command line.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct SessionArg {
+    /// The session: its id or the beginning of it, with `@BRANCH` for a branch; `-1` is the latest.
+    #[arg(value_name = "SESSION", allow_hyphen_values = true)]
+    session: String,
+}
+
+/// Why no session is meant.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WhichError {
+    /// There is none at all.
+    #[error("there are no sessions yet")]
+    None,
+    /// No id begins like that.
+    #[error("no session's id begins with `{0}`")]
+    Unknown(String),
+    /// Several ids do.
+    #[error("several sessions' ids begin with `{prefix}`")]
+    Ambiguous {
+        /// As given.
+        prefix: String,
+        /// Some of them.
+        candidates: Vec<String>,
+    },
+    /// That can be no id.
+    #[error("`{0}` is not a session's id")]
+    NotAnId(String),
+}
+
+impl Explain for WhichError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::None | Self::Unknown(_) => "engine::no-session",
+            Self::Ambiguous { .. } => "cli::ambiguous-session",
+            Self::NotAnId(_) => "cli::session",
+        }
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        match self {
+            Self::None => "begin one with `weir chat AGENT`".into(),
+            Self::Unknown(_) => "see `weir session list`".into(),
+            Self::Ambiguous { candidates, .. } => {
+                format!("write more of it: {}", candidates.join(", ")).into()
+            }
+            Self::NotAnId(_) => {
+                "write an id from `weir session list`, or its beginning; `-1` is the latest session".into()
+            }
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        match self {
+            Self::None | Self::Unknown(_) => Fault::Missing,
+            Self::Ambiguous { .. } | Self::NotAnId(_) => Fault::Input,
+        }
+    }
+}
+
+impl SessionArg {
+    /// The session it names.
+    pub(crate) async fn find(&self, journal: &impl Journal) -> Outcome<Address> {
+        find(journal, &self.session).await
+    }
+}
+
+/// The session that `text` names.
+pub(crate) async fn find(journal: &impl Journal, text: &str) -> Outcome<Address> {
+    let (id, branch) = match text.split_once('@') {
+        Some((id, branch)) => (id, Some(args::parse::<BranchName>(branch)?)),
+        None => (text, None),
+    };
+    let latest = if id == "-1" { Some(latest(journal).await?) } else { None };
+    let address = match (latest, branch) {
+        (Some(latest), None) => return Ok(latest),
+        (Some(latest), Some(branch)) => Address { branch, ..latest },
+        (None, branch) => {
+            let session = by_prefix(journal, id).await?;
+            Address { session, branch: branch.unwrap_or_else(BranchName::main) }
+        }
+    };
+    match journal.head(&address.branch_id()).await? {
+        Some(_) => Ok(address),
+        None => Err(EngineError::NoSession(address).into()),
+    }
+}
+
+/// The branch of a session on which something happened last.
+async fn latest(journal: &impl Journal) -> Outcome<Address> {
+    let mut newest: Option<(Address, u64)> = None;
+    let mut pages = Pages::new(ListFilter::default());
+    while let Some(page) = pages.next(journal).await? {
+        for listed in page {
+            let position = listed.head.position.0;
+            if newest.as_ref().is_none_or(|(_, best)| position > *best)
+                && let Some(address) = Address::of(&listed.branch)
+            {
+                newest = Some((address, position));
+            }
+        }
+    }
+    newest.map(|(address, _)| address).ok_or_else(|| WhichError::None.into())
+}
+
+async fn by_prefix(journal: &impl Journal, prefix: &str) -> Outcome<SessionId> {
+    let prefix = prefix.to_ascii_uppercase();
+    if let Ok(session) = prefix.parse() {
+        return Ok(session);
+    }
+    let refuse = || WhichError::NotAnId(prefix.chars().take(40).collect());
+    if prefix.is_empty() || prefix.len() > 26 || !prefix.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Err(refuse().into());
+    }
+    // No session is called by its beginning alone, so all that begin with it come after it.
+    let beginning = format!("session:{prefix}");
+    let after: StreamName = args::parse(&beginning)?;
+    let streams = journal.streams(Some(after), CANDIDATES_MAX + 1).await?;
+    let ids = streams.iter().filter_map(|summary| {
+        let name = summary.stream.as_str();
+        name.starts_with(&beginning).then(|| name.trim_start_matches("session:").to_owned())
+    });
+    let candidates: Vec<String> = ids.collect();
+    match candidates.as_slice() {
+        [] => Err(WhichError::Unknown(prefix).into()),
+        [only] => Ok(only.parse().map_err(|_| refuse())?),
+        _ => Err(WhichError::Ambiguous { prefix, candidates }.into()),
+    }
+}
+
+/// `fork-1`, or the first number that is free among a session's branches.
+pub(crate) async fn free_branch(journal: &impl Journal, address: &Address) -> Outcome<BranchName> {
+    let branches = journal.branches(&address.branch_id().stream).await?;
+    let taken = |name: &str| branches.iter().any(|branch| branch.name.as_str() == name);
+    let name = (1_u64..).map(|n| format!("fork-{n}")).find(|name| !taken(name)).unwrap_or_default();
+    Ok(args::parse(&name)?)
+}
+
+/// Sessions by their attributes, page by page.
+pub(crate) struct Pages {
+    filter: ListFilter,
+    after: Option<weir_journal::ListAfter>,
+    done: bool,
+}
+
+impl Pages {
+    pub(crate) fn new(filter: ListFilter) -> Self {
+        Self { filter, after: None, done: false }
+    }
+
+    pub(crate) async fn next(&mut self, journal: &impl Journal) -> Outcome<Option<Vec<Listed>>> {
+        if self.done {
+            return Ok(None);
+        }
+        let page = journal.list(self.filter.clone(), self.after.take(), PAGE_MAX).await?;
+        self.after = page.last().map(Listed::after);
+        self.done = page.len() < PAGE_MAX;
+        Ok(Some(page))
+    }
+}

@@ -1,0 +1,209 @@
+//! `weir chat` as a person meets it: on a terminal, with keys.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::chat::project;
+use crate::running::{eventually, eventually_or};
+use crate::weir::Weir;
+
+const ENTER: &str = "\r";
+const CTRL_C: &str = "\x03";
+const CTRL_D: &str = "\x04";
+
+/// A terminal with a chat in it.
+struct Terminal {
+    child: Child,
+    keys: File,
+    /// Everything that was drawn.
+    drawn: Arc<Mutex<Vec<u8>>>,
+    /// How much of it has been looked at.
+    seen: usize,
+}
+
+impl Terminal {
+    fn start(weir: &Weir, args: &[&str]) -> Self {
+        let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&keys).unwrap();
+        unlockpt(&keys).unwrap();
+        let name = ptsname(&keys, Vec::new()).unwrap();
+        let line = rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+        tcsetwinsize(&line, Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        let end = || Stdio::from(line.try_clone().unwrap());
+        let mut command = weir.command();
+        command.args(args).env("TERM", "xterm").env("NO_COLOR", "1");
+        let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+        let (keys, drawn) = (File::from(keys), Arc::default());
+        watch(keys.try_clone().unwrap(), Arc::clone(&drawn));
+        Self { child, keys, drawn, seen: 0 }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until something is drawn, and looks on after it.
+    fn see(&mut self, text: &str) {
+        let (from, mark) = (self.seen, text.as_bytes());
+        self.seen = eventually_or(
+            || {
+                let drawn = self.drawn.lock().unwrap();
+                let found = drawn[from..].windows(mark.len()).position(|part| part == mark);
+                found.map(|at| from + at + mark.len())
+            },
+            || {
+                let drawn = self.drawn.lock().unwrap();
+                format!("`{text}` in {:?}", String::from_utf8_lossy(&drawn[from..]))
+            },
+        );
+    }
+
+    /// Says something when it is asked to.
+    fn say(&mut self, text: &str) {
+        self.see("helper › ");
+        self.press(text);
+        self.press(ENTER);
+    }
+
+    /// What Ctrl-C sends when the terminal is not busy with a line.
+    fn interrupt(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
+    }
+
+    fn end(mut self) -> Option<i32> {
+        let child = Mutex::new(&mut self.child);
+        eventually(|| child.lock().unwrap().try_wait().unwrap()).code()
+    }
+}
+
+/// Reads what is drawn, and answers like a terminal when it is asked where the cursor is.
+fn watch(mut terminal: File, drawn: Arc<Mutex<Vec<u8>>>) {
+    const WHERE: &[u8] = b"\x1b[6n";
+    std::thread::spawn(move || {
+        let (mut piece, mut answered) = ([0; 4096], 0);
+        while let Ok(length @ 1..) = terminal.read(&mut piece) {
+            let mut drawn = drawn.lock().unwrap();
+            drawn.extend_from_slice(&piece[..length]);
+            let asked = drawn.windows(WHERE.len()).filter(|part| *part == WHERE).count();
+            drop(drawn);
+            for _ in answered..asked {
+                let _ = terminal.write_all(b"\x1b[1;1R");
+            }
+            answered = asked;
+        }
+    });
+}
+
+#[test]
+fn a_chat_on_a_terminal() {
+    let weir = project();
+    let mut chat = Terminal::start(&weir, &["chat", "helper", "--title", "Typed"]);
+    chat.see("helper · scripted/demo · /help for help");
+    chat.say("What time is it?");
+    chat.see("Let me look.");
+    chat.see("→ get_time {}");
+    chat.see("It is 2");
+    chat.say("/usage");
+    chat.see(" out, $0.00; 2 model calls");
+    chat.say("/help");
+    chat.see("  /fork [SEQ]");
+    chat.say("/histroy");
+    chat.see("there is no command `/histroy`");
+    // A space makes words of it.
+    chat.say(" /hello");
+    chat.see("script has no reply for ` /hello`");
+    chat.say("/fork 1");
+    chat.see("branch `fork-1`, forked at #1");
+    chat.say("hello");
+    chat.see("Hello, you.");
+    chat.say("/history");
+    chat.see("hello");
+    chat.see("Hello, you.");
+    chat.see("helper › ");
+    chat.press(CTRL_D);
+    chat.see("go on later with `weir chat helper --session ");
+    assert_eq!(chat.end(), Some(0));
+    let shown = weir.json(&["session", "show", "-1"]);
+    assert_eq!((&shown["title"], &shown["branch"]), (&"Typed".into(), &"fork-1".into()));
+    // What was said is remembered for the next time, by its owner alone.
+    let history = weir.data().join("chat-history");
+    assert!(std::fs::read_to_string(&history).unwrap().starts_with("What time is it?\n"));
+    assert_eq!(std::fs::metadata(history).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn ctrl_c_stops_an_answer_clears_a_line_and_leaves_an_empty_one() {
+    let weir = project();
+    let mut chat = Terminal::start(&weir, &["chat", "helper"]);
+    chat.say("slow");
+    // Its request is out once it is in the list.
+    eventually(|| {
+        weir.run(&["session", "list", "--status", "running"]).stdout.contains("running").then_some(())
+    });
+    chat.interrupt();
+    chat.see("cancelled");
+    chat.see("helper › ");
+    chat.press("half a tho");
+    chat.see("half a tho");
+    chat.press(CTRL_C);
+    chat.say("hello");
+    chat.see("Hello, you.");
+    chat.see("helper › ");
+    chat.press(CTRL_C);
+    chat.see("go on later with");
+    assert_eq!(chat.end(), Some(0));
+}
+
+#[test]
+fn a_chat_goes_on_where_it_was_left() {
+    let weir = project();
+    let session = weir.say("hello");
+    weir.ok(&["session", "message", &session, "What time is it?"]);
+    let mut chat = Terminal::start(&weir, &["chat", "helper", "--session", &session]);
+    chat.see("you › hello");
+    chat.see("helper › Hello, you.");
+    chat.see("something is still unanswered");
+    chat.see("Let me look.");
+    chat.see("It is 2");
+    // A paste of several lines is one message.
+    chat.see("helper › ");
+    chat.press("\x1b[200~hello\nand good day\x1b[201~");
+    chat.see("and good day");
+    chat.press(ENTER);
+    chat.see("Hello, you.");
+    chat.say("/quit");
+    assert_eq!(chat.end(), Some(0));
+    let history = weir.ok(&["session", "history", &session, "--json"]);
+    assert!(history.contains(r#""text":"hello\nand good day""#), "{history}");
+}
+
+#[test]
+fn a_terminal_is_never_told_what_was_stored_raw() {
+    let weir = Weir::new();
+    weir.write("agents/helper/spec.yaml", "name: helper\nmodel: offline/echo\n");
+    weir.ok(&["chat", "helper", "-m", "evil \u{1b}]0;title\u{7}\u{202e}"]);
+    for args in [
+        &["chat", "helper", "--session", "-1"][..],
+        &["session", "history", "-1"],
+        &["session", "history", "-1", "--json"],
+    ] {
+        let mut terminal = Terminal::start(&weir, args);
+        terminal.see("evil ");
+        if args[0] == "chat" {
+            terminal.see("helper › ");
+            terminal.press(CTRL_D);
+        }
+        let drawn = Arc::clone(&terminal.drawn);
+        assert_eq!(terminal.end(), Some(0));
+        let drawn = String::from_utf8_lossy(&drawn.lock().unwrap()).into_owned();
+        assert!(!drawn.contains("\u{1b}]0;") && !drawn.contains('\u{202e}'), "{drawn:?}");
+    }
+}
