@@ -8,7 +8,7 @@ use weir_types::{Block, Message, Purpose, Request, Role, Seq};
 use crate::agent::Agent;
 use crate::body::Files;
 use crate::render::{self, Cut, Unit};
-use crate::session::{Activity, Entry, Run, Session};
+use crate::session::{Activity, Compaction, Entry, Run, Session};
 use crate::tokens::{self, OVERHEAD_TOKENS};
 use crate::window;
 
@@ -55,11 +55,11 @@ pub fn plan(session: &Session, run: &Run, agent: &Agent) -> Option<Plan> {
     }
     let keep = budget * KEEP_PERCENT / 100;
     let keep = if too_long { keep.min(total / 2) } else { keep };
-    let cut = summariser_cut(session, agent)?;
-    let count = covered(session, &sizes, total, keep, cut);
+    let cut = summariser_cut(session, run, agent)?;
+    let worth = if total > budget { 0 } else { budget * WORTH_PERCENT / 100 }.max(SUMMARY_TOKENS_MIN);
+    let count = covered(session, &sizes, total.saturating_sub(keep), worth, cut);
     let tokens: u64 = sizes[..count].iter().sum();
-    let worth = if total > budget { 0 } else { budget * WORTH_PERCENT / 100 };
-    if tokens < worth.max(SUMMARY_TOKENS_MIN) {
+    if tokens < worth {
         return None;
     }
     let entries = &session.transcript.entries;
@@ -73,21 +73,19 @@ pub fn plan(session: &Session, run: &Run, agent: &Agent) -> Option<Plan> {
     })
 }
 
-/// How many of the oldest entries to cover: so many that the rest fits, but no more than one request can show.
-fn covered(session: &Session, sizes: &[u64], total: u64, keep: u64, cut: Cut) -> usize {
-    let entries = &session.transcript.entries[..coverable(&session.transcript.entries)];
-    let (mut count, mut rest, mut shown) = (0, total, 0);
-    for (entry, size) in entries.iter().zip(sizes) {
-        if rest <= keep {
-            break;
-        }
+/// How many of the oldest entries to cover: so many that the rest fits, but no more than one request can show, unless
+/// that would not be worth it.
+fn covered(session: &Session, sizes: &[u64], wanted: u64, worth: u64, cut: Cut) -> usize {
+    let entries = &session.transcript.entries;
+    let (mut covered, mut shown) = (0, 0);
+    for (count, entry) in entries[..coverable(entries)].iter().enumerate() {
         shown += tokens::of_text(&render::plain(Unit::from(entry), cut));
-        if count > 0 && shown > conversation_tokens(cut) {
-            break;
+        if covered >= wanted || (covered >= worth && shown > conversation_tokens(cut)) {
+            return count;
         }
-        (count, rest) = (count + 1, rest - size);
+        covered += sizes[count];
     }
-    count
+    coverable(entries)
 }
 
 /// The newest entry always stays, and whatever the user said since the newest answer.
@@ -102,12 +100,15 @@ fn coverable(entries: &[Entry]) -> usize {
 
 /// How much of one result or message a summariser sees: a sixth of what it can be shown. The conversation gets three
 /// such shares, the summary before it two, and the facts one.
-fn summariser_cut(session: &Session, agent: &Agent) -> Option<Cut> {
+fn summariser_cut(session: &Session, run: &Run, agent: &Agent) -> Option<Cut> {
     let free = agent.context_tokens().saturating_sub(SUMMARY_TOKENS_MAX.min(agent.output_tokens_max()));
-    let overflowed = session.run.as_ref().is_some_and(|run| run.compaction.overflows > 0);
-    let free = session.gauge.estimated(free) / if overflowed { 2 } else { 1 };
-    let free = free.saturating_sub(tokens::of_text(INSTRUCTIONS) + FRAME_TOKENS);
-    let share_tokens = (free / 6).min(window::cut(agent).share_tokens);
+    let room = session.gauge.estimated(free);
+    let room = match run.compaction {
+        Compaction { overflows: 1.., overflow_tokens, .. } => room.min(overflow_tokens) / 2,
+        _ => room,
+    };
+    let room = room.saturating_sub(tokens::of_text(INSTRUCTIONS) + FRAME_TOKENS);
+    let share_tokens = (room / 6).min(window::cut(agent).share_tokens);
     (share_tokens >= window::SHARE_TOKENS_MIN).then_some(Cut { share_tokens })
 }
 

@@ -241,7 +241,7 @@ impl Session {
         self.spend(|spent| spent.iterations += 1);
         if let Some(run) = &mut self.run {
             (run.iteration, run.open, run.attempts, run.crashes) = (n, true, 0, 0);
-            (run.phase, run.compaction) = (Phase::Ready, Compaction::default());
+            run.phase = Phase::Ready;
         }
     }
 
@@ -297,7 +297,7 @@ impl Session {
             spent.cost += body.cost;
         });
         let Some(run) = &mut self.run else { return };
-        let Phase::Calling(InFlight { purpose, .. }) = run.phase else { return };
+        let Phase::Calling(InFlight { purpose, estimated_tokens, .. }) = run.phase else { return };
         run.phase = Phase::Failed {
             purpose,
             attempt: body.attempt,
@@ -307,6 +307,7 @@ impl Session {
         };
         if purpose == Purpose::Turn && body.class == FailureClass::ContextOverflow {
             run.compaction.overflows += 1;
+            run.compaction.overflow_tokens = estimated_tokens;
         }
         if purpose == Purpose::Summary && !crate::decide::retries(purpose, body.class, body.attempt) {
             run.compaction.failed = true;
@@ -327,7 +328,7 @@ impl Session {
         let has_calls = !entry.wire_ids.is_empty();
         self.transcript.entries.push(Entry::Assistant(entry));
         if let Some(run) = &mut self.run {
-            run.open = false;
+            (run.open, run.compaction) = (false, Compaction::default());
             run.phase = if has_calls { Phase::Tools } else { Phase::Ready };
         }
     }

@@ -27,6 +27,8 @@ mod body;
 mod decide;
 mod fold;
 mod session;
+#[cfg(test)]
+mod story;
 
 pub mod app;
 pub mod compact;

@@ -110,6 +110,8 @@ pub struct Compaction {
     pub failed: bool,
     /// How often the provider said that the request was too long.
     pub overflows: u32,
+    /// What that request took, as estimated.
+    pub overflow_tokens: u64,
     /// A summary was made because of that.
     pub forced: bool,
 }

@@ -1,5 +1,8 @@
 //! The system prompt: nothing in it changes from turn to turn, so that a provider's cache keeps hitting.
 
+#[cfg(test)]
+mod tests;
+
 use crate::tokens;
 
 /// The identity files, in the order in which the model reads them. Each is optional.
@@ -40,14 +43,18 @@ pub fn sections(sources: &Sources) -> Vec<Section> {
     let skills = sources.skills.iter().map(|(name, text)| (format!("skill {name}"), text.as_str()));
     let tools = std::iter::once(("tools".to_owned(), sources.tools.as_str()));
     let all = identity.chain(description).chain(skills).chain(tools);
-    let filled = all.filter(|(_, text)| !text.trim().is_empty());
-    // Line ends are made the same, so that a checkout on another system gives the same prompt.
     let section = |(name, text): (String, &str)| {
-        let text = text.replace("\r\n", "\n").trim().to_owned();
+        let text = normal(text);
         let tokens = tokens::of_text(&text);
         Section { name, text, tokens }
     };
-    filled.map(section).collect()
+    all.map(section).filter(|section| !section.text.is_empty()).collect()
+}
+
+/// Line ends are made the same and the mark that some editors put first is dropped, so that a checkout on another
+/// system gives the same prompt.
+fn normal(text: &str) -> String {
+    text.trim_start_matches('\u{feff}').replace("\r\n", "\n").trim().to_owned()
 }
 
 /// The system prompt.

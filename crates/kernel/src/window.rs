@@ -11,7 +11,7 @@ use weir_types::{NanoUsd, Seq, Usage};
 use crate::agent::Agent;
 use crate::body::Reserve;
 use crate::render::{self, Cut, Unit};
-use crate::session::Session;
+use crate::session::{Compaction, Session};
 
 /// The smallest share that is worth showing.
 pub(crate) const SHARE_TOKENS_MIN: u64 = 16;
@@ -34,10 +34,14 @@ pub struct Window {
 /// What the conversation may take, in estimated tokens: the window without system prompt, tools and answer.
 pub fn budget(session: &Session, agent: &Agent) -> u64 {
     let free = agent.context_tokens().saturating_sub(agent.output_tokens_max());
-    let budget = session.gauge.estimated(free).saturating_sub(agent.fixed_tokens());
-    let overflowed = session.run.as_ref().is_some_and(|run| run.compaction.overflows > 0);
-    // The provider counts more than we think: the window must become smaller even if no summary can be had.
-    if overflowed { budget / 2 } else { budget }
+    let room = session.gauge.estimated(free);
+    match session.run.as_ref().map(|run| run.compaction) {
+        // The provider counts more than we think: what is sent next must be smaller, even if no summary can be had.
+        Some(Compaction { overflows: 1.., overflow_tokens, .. }) => {
+            room.min(overflow_tokens).saturating_sub(agent.fixed_tokens()) / 2
+        }
+        Some(_) | None => room.saturating_sub(agent.fixed_tokens()),
+    }
 }
 
 /// How much of one result or message is shown. It depends on the agent alone, so that what was sent once is sent the

@@ -11,6 +11,9 @@ use crate::session::{Activity, Call, CallResult, CallState, Phase, Session};
 /// How many names and failures summaries carry along.
 const REMEMBERED_MAX: usize = 50;
 
+/// Longest of them.
+const REMEMBERED_BYTES_MAX: usize = 4_096;
+
 /// What the model reads when a call was cut off.
 pub(crate) const INTERRUPTED: &str = "interrupted: the call did not finish";
 
@@ -172,8 +175,11 @@ fn path_read(call: &Call) -> Option<String> {
     input.get("path")?.as_str().map(str::to_owned)
 }
 
-/// Keeps the newest, each once.
+/// Keeps the newest, each once. What is absurdly long is no name of a file.
 fn remember(list: &mut Vec<String>, item: String) {
+    if item.len() > REMEMBERED_BYTES_MAX {
+        return;
+    }
     list.retain(|known| *known != item);
     list.push(item);
     if list.len() > REMEMBERED_MAX {

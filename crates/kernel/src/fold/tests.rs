@@ -1,1 +1,334 @@
+use serde_json::json;
+use weir_types::{Block, CallId, FailureClass, Hash, Json, NanoUsd, Purpose, RunId, SessionId, Stop, Usage};
 
+use super::*;
+use crate::body::*;
+use crate::session::{Activity, Call, CallResult, CallState};
+use crate::story::{Story, tool_use};
+
+#[test]
+fn a_session_has_its_title_and_labels() {
+    let mut story = Story::new();
+    let created = SessionCreated {
+        agent: "a".into(),
+        manifest: Hash::ZERO,
+        principal: "user:eve".into(),
+        title: Some("first".into()),
+        labels: [("team".into(), "blue".into()), ("tier".into(), "1".into())].into(),
+        parent: None,
+        lane: "direct".into(),
+    };
+    story.add(created.clone());
+    story.add(SessionUpdated {
+        title: None,
+        labels: [("team".into(), "red".into()), ("tier".into(), String::new())].into(),
+    });
+    assert_eq!(story.session.title.as_deref(), Some("first"));
+    assert_eq!(story.session.labels, [("team".to_owned(), "red".to_owned())].into());
+    story.add(SessionUpdated { title: Some("second".into()), labels: Default::default() });
+    assert_eq!(story.session.title.as_deref(), Some("second"));
+    assert_eq!(story.session.created, Some(created));
+}
+
+#[test]
+fn time_never_goes_back() {
+    let mut story = Story::of_a_run();
+    let (ts, spent) = (story.session.ts, story.run().spent);
+    story.now -= 50_000;
+    story.add(TextDelta { channel: "text".into(), block: 0, attempt: 1, offset: 0, delta: "x".into() });
+    assert_eq!((story.session.ts, story.run().spent), (ts, spent));
+}
+
+#[test]
+fn a_signal_reads_as_what_it_is() {
+    let mut story = Story::new();
+    story.add(ExternalSignal { name: "build \"x\"".into(), data: Json::parse(r#"{"ok":true}"#).unwrap() });
+    let said = &story.session.inbox[0].content;
+    assert_eq!(*said, [Block::text("<signal name=\"build \\\"x\\\"\">\n{\"ok\":true}\n</signal>")]);
+}
+
+#[test]
+fn usage_and_cost_add_up_over_answers_failures_and_summaries() {
+    let mut story = Story::of_a_run();
+    story.ask();
+    story.fails(FailureClass::Overloaded);
+    story.ask();
+    story.answer("hi");
+    let last = story.session.transcript.entries[0].seq();
+    story.summarised(last, "said hello");
+    let input = story.run().spent.usage.input_tokens;
+    let answered = input - 3 - 7;
+    let expected = Spent {
+        usage: Usage { input_tokens: input, output_tokens: 10, ..Usage::default() },
+        reserved_tokens: 0,
+        cost: NanoUsd(3 + 7 + (answered + 10) * 1_000),
+        model_calls: 2,
+        iterations: 1,
+        micros: 6_000,
+    };
+    assert!(answered > 0);
+    assert_eq!((story.run().spent, story.session.totals), (expected, expected));
+}
+
+#[test]
+fn totals_outlive_the_run() {
+    let mut story = Story::of_a_run();
+    story.ask();
+    story.answer("hi");
+    let spent = story.run().spent;
+    let run = story.run().id;
+    let (usage, cost) = (spent.usage, spent.cost);
+    story.add(RunFinished { stop: Stop::End, answer: Some("hi".into()), usage, cost });
+    let how = Ending::Finished { stop: Stop::End, answer: Some("hi".into()) };
+    let spent = Spent { micros: spent.micros + 1_000, ..spent };
+    assert_eq!(story.session.ended, Some(Ended { run, how, spent }));
+    story.say("more");
+    story.start_run();
+    assert_eq!((story.session.totals, story.run().spent), (spent, Spent::default()));
+}
+
+#[test]
+fn a_request_whose_end_is_unknown_is_paid_in_full() {
+    let interruptions: [fn(&mut Story); 5] = [
+        |story| story.resumed(ResumeReason::Recovery),
+        |story| story.forked(),
+        |story| {
+            story.add(RunCancelled {});
+        },
+        |story| {
+            story.add(RunParked { why: Parked::Halted });
+        },
+        |story| {
+            let run = RunId::from_u128(9);
+            story.add(RunStarted { run, trigger: Trigger::Input, lane: "direct".into() });
+        },
+    ];
+    for interrupt in interruptions {
+        let mut story = Story::of_a_run();
+        story.ask();
+        interrupt(&mut story);
+        let totals = story.session.totals;
+        assert_eq!(
+            (totals.reserved_tokens, totals.cost, totals.usage),
+            (1_100, NanoUsd(1_100_000), Usage::default())
+        );
+    }
+    // Once, whatever follows.
+    let mut story = Story::of_a_run();
+    story.ask();
+    story.resumed(ResumeReason::Recovery);
+    assert_eq!(story.run().phase, Phase::Interrupted { purpose: Purpose::Turn, attempt: 1 });
+    story.resumed(ResumeReason::Recovery);
+    story.add(RunCancelled {});
+    assert_eq!(story.session.totals.reserved_tokens, 1_100);
+}
+
+#[test]
+fn what_does_not_fit_changes_nothing_but_what_was_paid() {
+    let mut story = Story::of_a_run();
+    let before = story.run().clone();
+    let (usage, cost) = (Usage { input_tokens: 5, ..Usage::default() }, NanoUsd(5));
+    let (class, message) = (FailureClass::Auth, "late".to_owned());
+    story.add(ModelFailed { class, attempt: 1, delay_ms: 0, message, usage, cost });
+    assert_eq!((&story.run().phase, story.run().spent.cost), (&before.phase, cost));
+    let transcript = story.session.transcript.clone();
+    story.completed(CallId::from_u128(99), "whose?");
+    story.granted(CallId::from_u128(99), Hash::ZERO, None);
+    story.summarised(weir_types::Seq(99), "of what?");
+    assert_eq!(story.session.transcript, transcript);
+    assert_eq!(story.session.activity, Activity::default());
+}
+
+#[test]
+fn a_summary_takes_the_place_of_what_it_covers_and_the_latest_message_stays() {
+    let mut story = Story::of_a_run();
+    story.use_tool("read", "one");
+    story.use_tool("read", "two");
+    let entries = story.session.transcript.entries.clone();
+    let [Entry::User(said), Entry::Assistant(first), Entry::Assistant(second)] = entries.as_slice() else {
+        panic!("{entries:?}")
+    };
+    let seq = story.summarised(first.seq, "one was read");
+    let transcript = &story.session.transcript;
+    assert_eq!(transcript.summary, Some(Summary { seq, text: "one was read".into() }));
+    assert_eq!(transcript.pinned.as_ref(), Some(said));
+    assert_eq!(transcript.entries, [Entry::Assistant(second.clone())]);
+    assert_eq!(transcript.last_user(), Some(said));
+
+    // It stays when the next summary covers no newer one, and goes when there is one.
+    story.use_tool("read", "three");
+    story.summarised(second.seq, "two were read");
+    assert_eq!(story.session.transcript.pinned.as_ref(), Some(said));
+    story.say("and now?");
+    story.use_tool("read", "four");
+    let third = story.session.transcript.entries[0].seq();
+    story.summarised(third, "three were read");
+    assert_eq!(story.session.transcript.pinned, None);
+    assert!(story.session.transcript.last_user().is_some_and(|entry| entry.seq != said.seq));
+}
+
+#[test]
+fn ids_in_requests_are_unique_whatever_the_provider_sends() {
+    let mut story = Story::of_a_run();
+    story.ask();
+    let first = story.answer_blocks(
+        vec![tool_use("a", "read"), tool_use("a", "read"), tool_use("", "read")],
+        Stop::ToolUse,
+    );
+    let ids = |story: &Story| story.session.transcript.last_assistant().unwrap().wire_ids.clone();
+    assert_eq!(ids(&story), ["a".to_owned(), format!("call_{first}_1"), format!("call_{first}_2")]);
+    let calls = story.take_up();
+    let taken: Vec<String> = calls.iter().map(|call| story.call(*call).wire_id.clone()).collect();
+    assert_eq!(taken, ids(&story));
+    calls.into_iter().for_each(|call| story.completed(call, "x"));
+    // Someone guesses what we would have called it.
+    story.ask();
+    let guess = format!("call_{}_1", story.session.seq.next());
+    story.answer_blocks(vec![tool_use(&guess, "read"), tool_use("a", "read")], Stop::ToolUse);
+    assert_eq!(ids(&story), [guess.clone(), format!("{guess}_")]);
+}
+
+#[test]
+fn calls_are_taken_up_while_they_can_be_and_no_more_than_there_are() {
+    let (mut story, [call]) = Story::of_calls(["read"]);
+    let taken = story.session.calls().to_vec();
+    let again = ToolRequested {
+        call: CallId::from_u128(77),
+        provider_id: "t9".into(),
+        tool: "read".into(),
+        source: "test".into(),
+        input: Json::empty_object(),
+        effect: weir_types::Effect::Read,
+        risk: weir_types::Risk::Low,
+        on_interrupt: weir_types::OnInterrupt::Report,
+    };
+    story.add(again.clone());
+    assert_eq!(story.session.calls(), taken);
+    let mut over = Story::of_a_run();
+    over.ask();
+    over.answer_with_calls(&["read"]);
+    over.add(RunCancelled {});
+    over.add(again);
+    assert_eq!(over.session.transcript.last_assistant().unwrap().calls, []);
+    assert_eq!(taken[0].id, call);
+}
+
+#[test]
+fn a_result_that_comes_too_late_does_not_change_what_the_model_was_told() {
+    let (mut story, call) = Story::of_a_running_call("read");
+    story.add(RunErrored { class: FailureClass::Invalid, message: "no agent".into() });
+    let closed = CallState::Done(CallResult {
+        content: vec![Block::text(INTERRUPTED)],
+        failed: Some(Outcome::Interrupted),
+    });
+    assert_eq!(story.call(call).state, closed);
+    story.completed(call, "42");
+    story.decided(call, Verdict::Allow);
+    story.started(call);
+    assert_eq!(story.call(call).state, closed);
+}
+
+#[test]
+fn a_call_keeps_its_child_and_its_stub() {
+    let (mut story, [call]) = Story::of_calls(["child"]);
+    story.add(ToolDecided { call, outcome: Verdict::Allow, rule: None, because: "so".into(), stub: true });
+    story.started(call);
+    story.add(ToolStarted { call, attempt: 2, key: "k".into(), input_hash: Hash::ZERO, child: None });
+    let Call { child, stub, attempt, state, .. } = story.call(call);
+    assert_eq!(
+        (*child, *stub, *attempt, state),
+        (Some(SessionId::from_u128(7)), true, 2, &CallState::Running)
+    );
+}
+
+#[test]
+fn a_message_never_comes_between_a_call_and_its_result() {
+    let (mut story, call) = Story::of_a_running_call("read");
+    story.say("hurry");
+    story.completed(call, "42");
+    story.ask();
+    let kinds: Vec<bool> =
+        story.session.transcript.entries.iter().map(|entry| entry.as_user().is_some()).collect();
+    assert_eq!(kinds, [true, false, true]);
+}
+
+#[test]
+fn activity_names_files_and_failures_once_newest_last_and_not_without_end() {
+    let mut story = Story::of_a_run();
+    story.add(FileWritten { path: "a".into(), hash: Hash::ZERO, mode: 0, size: 0 });
+    story.add(FileWritten { path: "b".into(), hash: Hash::ZERO, mode: 0, size: 0 });
+    story.add(FileDeleted { path: "a".into() });
+    assert_eq!(story.session.activity.changed, ["b", "a"]);
+    for n in 0..60 {
+        story.add(FileWritten { path: format!("f{n}"), hash: Hash::ZERO, mode: 0, size: 0 });
+    }
+    let newest: Vec<String> = (10..60).map(|n| format!("f{n}")).collect();
+    assert_eq!(story.session.activity.changed, newest);
+    let endless = "p".repeat(10_000);
+    story.add(FileWritten { path: endless, hash: Hash::ZERO, mode: 0, size: 0 });
+    assert_eq!(story.session.activity.changed, newest);
+}
+
+#[test]
+fn activity_names_what_was_read_and_what_failed() {
+    let mut story = Story::of_a_run();
+    story.ask();
+    let input = Json::parse(r#"{"path":"src/lib.rs"}"#).unwrap();
+    let read = weir_types::View::ToolUse { id: "r".into(), name: "fs_read".into(), input };
+    story.answer_blocks(vec![read.into(), tool_use("w", "write"), tool_use("o", "fs_read")], Stop::ToolUse);
+    let calls = story.take_up();
+    story.completed(calls[0], "text");
+    let message = format!("{}\nsecond line", "é".repeat(300));
+    let (class, outcome) = ("x".into(), Outcome::Failed);
+    story.add(ToolFailed { call: calls[1], class, message, outcome });
+    let (content, changed_files) = (vec![], vec!["out.txt".into()]);
+    story.add(ToolCompleted { call: calls[2], content, changed_files, stub: false });
+    let expected = Activity {
+        read: vec!["src/lib.rs".into()],
+        changed: vec!["out.txt".into()],
+        failures: vec![format!("write: {}", "é".repeat(200))],
+    };
+    assert_eq!(story.session.activity, expected);
+}
+
+#[test]
+fn the_application_state_follows_its_patches() {
+    let mut story = Story::new();
+    let mut patch = |patch: serde_json::Value| {
+        story.add(StatePatched { patch: Json::of(&patch) });
+        story.session.app.clone()
+    };
+    assert_eq!(patch(json!([{"op": "add", "path": "", "value": {"n": 1}}])), json!({"n": 1}));
+    // As a whole, or not at all.
+    let half = json!([{"op": "replace", "path": "/n", "value": 2}, {"op": "remove", "path": "/missing"}]);
+    assert_eq!(patch(half), json!({"n": 1}));
+    assert_eq!(patch(json!({"not": "a patch"})), json!({"n": 1}));
+    assert_eq!(patch(json!([{"op": "replace", "path": "/n", "value": 2}])), json!({"n": 2}));
+}
+
+#[test]
+fn an_answer_teaches_how_the_provider_counts() {
+    let mut story = Story::of_a_run();
+    story.ask();
+    let Phase::Calling(request) = story.run().phase else { panic!() };
+    let usage = Usage { input_tokens: request.estimated_tokens * 2, ..Usage::default() };
+    story.add(AssistantMessage {
+        content: vec![],
+        stop: Stop::End,
+        usage,
+        cost: NanoUsd(0),
+        model: "m".into(),
+        provider_id: None,
+    });
+    assert_eq!((story.session.gauge.corrected(100), story.session.gauge.estimated(100)), (200, 50));
+}
+
+#[test]
+fn a_failed_attempt_may_be_repeated_after_its_delay() {
+    let mut story = Story::of_a_run();
+    story.ask();
+    story.fails(FailureClass::RateLimited);
+    let until = story.at().after_millis(5_000);
+    let (purpose, class, message) = (Purpose::Turn, FailureClass::RateLimited, "no".to_owned());
+    assert_eq!(story.run().phase, Phase::Failed { purpose, attempt: 1, class, message, until });
+}

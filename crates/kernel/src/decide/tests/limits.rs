@@ -1,0 +1,116 @@
+use super::*;
+use crate::agent::Limits;
+use weir_types::NanoUsd;
+
+fn parked(limit: Limit, max: u64) -> Next {
+    Next::Park { why: Parked::Limit { limit, max }, closing: vec![] }
+}
+
+/// A run after one iteration with a tool.
+fn second_iteration(limits: Limits) -> Story {
+    let mut story = Story::of_a_run();
+    story.use_tool("read", "42");
+    story.agent.limits = limits;
+    story
+}
+
+/// What is reserved for the next call: its tokens, which cost a thousand billionths each.
+fn reserve(story: &Story) -> u64 {
+    crate::window::reserve(&story.session, &story.agent).tokens
+}
+
+#[test]
+fn each_limit_parks_the_run_before_the_call_that_would_break_it() {
+    let free = second_iteration(Limits::default());
+    let tokens = free.run().spent.usage.total() + reserve(&free);
+    let millis = free.run().spent.micros / 1_000;
+    let check = |limits: Limits, next: Next| assert_eq!(second_iteration(limits).next(), next, "{limits:?}");
+    let go_on = || Next::CallModel { begin: Some(2), attempt: 1, not_before: None };
+    let none = Limits { iterations: 2, ..Limits::default() };
+    check(none, go_on());
+    check(Limits { iterations: 1, ..none }, parked(Limit::Iterations, 1));
+    check(Limits { model_calls: Some(2), ..none }, go_on());
+    check(Limits { model_calls: Some(1), ..none }, parked(Limit::ModelCalls, 1));
+    check(Limits { tokens: Some(tokens), ..none }, go_on());
+    check(Limits { tokens: Some(tokens - 1), ..none }, parked(Limit::Tokens, tokens - 1));
+    let nano = tokens * 1_000;
+    check(Limits { usd: Some(NanoUsd(nano)), ..none }, go_on());
+    check(Limits { usd: Some(NanoUsd(nano - 1)), ..none }, parked(Limit::Usd, nano - 1));
+    check(Limits { wall_clock_ms: Some(millis), ..none }, go_on());
+    check(Limits { wall_clock_ms: Some(millis - 1), ..none }, parked(Limit::WallClock, millis - 1));
+}
+
+#[test]
+fn asking_to_resume_grants_as_much_again() {
+    let mut story = second_iteration(Limits { iterations: 1, ..Limits::default() });
+    story.add(RunParked { why: Parked::Limit { limit: Limit::Iterations, max: 1 } });
+    assert_eq!(story.next(), Next::Rest);
+    story.resumed(ResumeReason::Asked);
+    assert_eq!(story.next(), Next::CallModel { begin: Some(2), attempt: 1, not_before: None });
+    story.use_tool("read", "43");
+    assert_eq!(story.next(), parked(Limit::Iterations, 1));
+}
+
+#[test]
+fn an_attempt_more_is_no_iteration_more_but_a_call_more() {
+    let mut story = Story::of_a_run();
+    story.agent.limits.iterations = 1;
+    story.ask();
+    story.fails(FailureClass::Overloaded);
+    assert!(matches!(story.next(), Next::CallModel { attempt: 2, .. }));
+    story.agent.limits.model_calls = Some(1);
+    assert_eq!(story.next(), parked(Limit::ModelCalls, 1));
+}
+
+#[test]
+fn a_failure_for_good_is_told_even_at_a_limit() {
+    let mut story = Story::of_a_run();
+    story.agent.limits.model_calls = Some(1);
+    story.ask();
+    story.fails(FailureClass::Auth);
+    assert_eq!(story.next(), Next::Fail { class: FailureClass::Auth, message: "no".into() });
+}
+
+#[test]
+fn an_answer_is_an_answer_even_at_a_limit() {
+    let mut story = Story::of_a_run();
+    story.ask();
+    story.answer("done");
+    story.agent.limits = Limits { iterations: 0, tokens: Some(0), ..Limits::default() };
+    assert_eq!(story.next(), Next::Finish { stop: Stop::End });
+}
+
+#[test]
+fn the_clock_stands_still_for_people_and_while_the_process_is_down() {
+    let (mut story, [call]) = Story::of_calls(["write"]);
+    story.agent.limits.wall_clock_ms = Some(100);
+    story.ask_someone(call, None);
+    let worked = story.run().spent.micros;
+    story.now += 60_000_000;
+    let hash = story.call(call).input_hash();
+    story.granted(call, hash, None);
+    assert_eq!(story.run().spent.micros, worked);
+    story.decided(call, Verdict::Allow);
+    story.started(call);
+    story.completed(call, "ok");
+    assert_eq!(story.run().spent.micros, worked + 3_000);
+    story.now += 60_000_000;
+    story.resumed(ResumeReason::Recovery);
+    assert_eq!(story.run().spent.micros, worked + 3_000);
+    assert!(matches!(story.next(), Next::CallModel { .. }));
+    // But a wait for the provider is work.
+    story.ask();
+    story.fails(FailureClass::RateLimited);
+    story.now += 5_000_000;
+    assert_eq!(story.next(), parked(Limit::WallClock, 100));
+}
+
+#[test]
+fn a_parked_run_does_not_age() {
+    let mut story = Story::of_a_run();
+    story.add(RunParked { why: Parked::Halted });
+    let worked = story.run().spent.micros;
+    story.now += 60_000_000;
+    story.resumed(ResumeReason::Asked);
+    assert_eq!(story.run().spent.micros, worked);
+}

@@ -1,0 +1,181 @@
+//! Every kind's payload: written and read back unchanged, with the fields that page 6 of the design promises.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use weir_kernel::{About, At, Body, INPUT_KINDS, RunStarted, Session, Trigger};
+use weir_types::{
+    BranchName, Event, EventId, Explain, Fault, Hash, Kind, Meta, Position, RESERVED_KINDS, RunId, Seq,
+    StreamName, Timestamp,
+};
+
+use crate::{bodies, runner};
+
+/// The fields of each kind. Beyond page 6: `usage` and `cost` of `model.failed` and `context.compacted`, because failed
+/// attempts and summaries are paid for too, and `on_interrupt` of `tool.requested`, because only the spec knows it.
+#[rustfmt::skip]
+const FIELDS: [(&str, &str); 45] = [
+    ("session.created", "agent manifest principal title labels parent lane"),
+    ("session.updated", "title labels"),
+    ("session.resumed", "reason owner"),
+    ("session.halted", "reason"),
+    ("session.closed", "reason"),
+    ("branch.forked", "from at name"),
+    ("branch.merged", "from at tree conflicts"),
+    ("user.message", "content runtime"),
+    ("external.signal", "name data"),
+    ("run.started", "run trigger lane"),
+    ("iteration.started", "n"),
+    ("model.requested", "model attempt prompt tools window params request_hash reserve"),
+    ("model.failed", "class attempt delay_ms message usage cost"),
+    ("text.delta", "channel block attempt offset delta"),
+    ("assistant.message", "content stop usage cost model provider_id"),
+    ("state.patched", "patch"),
+    ("context.compacted", "through summary tokens_before tokens_after files failures model usage cost"),
+    ("run.finished", "stop answer usage cost"),
+    ("run.errored", "class message"),
+    ("run.cancel_requested", ""),
+    ("run.cancelled", ""),
+    ("run.parked", "why"),
+    ("tool.requested", "call provider_id tool source input effect risk on_interrupt"),
+    ("tool.decided", "call outcome rule because stub"),
+    ("tool.started", "call attempt key input_hash child"),
+    ("tool.completed", "call content changed_files stub"),
+    ("tool.failed", "call class message outcome"),
+    ("approval.requested", "call input_hash rule expires"),
+    ("approval.granted", "call by input_hash input scope"),
+    ("approval.denied", "call by message"),
+    ("approval.expired", "call"),
+    ("memory.stored", "doc title tags hash"),
+    ("memory.retrieved", "query docs"),
+    ("file.written", "path hash mode size"),
+    ("file.deleted", "path"),
+    ("snapshot.taken", "name tree"),
+    ("budget.reserved", "scope call nano"),
+    ("budget.settled", "scope call nano"),
+    ("budget.released", "scope call nano"),
+    ("budget.exceeded", "scope limit spent"),
+    ("lane.chosen", "lane why"),
+    ("lane.rolled_back", "lane why"),
+    ("loop.fired", "loop scheduled_for session"),
+    ("loop.skipped", "loop scheduled_for why"),
+    ("loop.finished", "run status"),
+];
+
+#[test]
+fn the_kinds_are_the_reserved_ones() {
+    let set = |kinds: &[&'static str]| kinds.iter().copied().collect::<BTreeSet<_>>();
+    assert_eq!(set(Body::KINDS), set(&RESERVED_KINDS));
+    assert_eq!(Body::KINDS.len(), RESERVED_KINDS.len());
+    assert!(set(&INPUT_KINDS).is_subset(&set(Body::KINDS)));
+}
+
+#[test]
+fn every_payload_reads_back_as_it_was_written() {
+    let strategies = bodies::of_every_kind();
+    assert_eq!(strategies.len(), Body::KINDS.len());
+    for (kind, strategy) in Body::KINDS.iter().zip(&strategies) {
+        let name: Kind = kind.parse().unwrap();
+        let outcome = runner(32).run(strategy, |body| {
+            assert_eq!(body.kind_str(), *kind);
+            let read = Body::decode(&name, &body.encode().unwrap()).unwrap();
+            assert_eq!(read.as_ref(), Some(&body));
+            Ok(())
+        });
+        outcome.unwrap_or_else(|failed| panic!("{kind}: {failed}"));
+    }
+}
+
+#[test]
+fn payloads_have_the_fields_of_the_design() {
+    let mut runner = runner(1);
+    for ((kind, fields), strategy) in FIELDS.iter().zip(bodies::of_every_kind()) {
+        let mut seen: BTreeSet<String> = BTreeSet::new();
+        for _ in 0..40 {
+            let body = bodies::sample(&strategy, &mut runner);
+            assert_eq!(body.kind_str(), *kind);
+            let payload: serde_json::Value = serde_json::from_slice(&body.encode().unwrap()).unwrap();
+            seen.extend(payload.as_object().unwrap().keys().cloned());
+        }
+        let promised: BTreeSet<String> = fields.split_whitespace().map(str::to_owned).collect();
+        assert_eq!(seen, promised, "{kind}");
+    }
+}
+
+#[test]
+fn what_surrounds_an_event_reads_back_too() {
+    let outcome = runner(256).run(&bodies::about(), |about| {
+        assert_eq!(About::decode(&about.encode().unwrap()), about);
+        Ok(())
+    });
+    outcome.unwrap();
+    assert_eq!(About::default().encode().unwrap().as_str(), "{}");
+    let long = About { actor: Some("a".repeat(Meta::BYTES_MAX)), ..About::default() };
+    assert!(long.encode().is_err());
+    // Meta is a label: what someone else wrote there does not stop a fold.
+    let foreign = Meta::new(r#"{"actor":7,"x":[]}"#).unwrap();
+    assert_eq!(About::decode(&foreign), About::default());
+}
+
+#[test]
+fn fields_of_a_later_version_are_ignored() {
+    let kind: Kind = "tool.failed".parse().unwrap();
+    let payload =
+        br#"{"call":"00000000000000000000000001","class":"x","message":"m","outcome":"denied","new":1}"#;
+    let body = Body::decode(&kind, payload).unwrap().unwrap();
+    assert_eq!(
+        String::from_utf8(body.encode().unwrap()).unwrap(),
+        r#"{"call":"00000000000000000000000001","class":"x","message":"m","outcome":"denied"}"#
+    );
+}
+
+fn event(seq: u64, micros: i64, kind: &str, payload: &str) -> Event {
+    let payload = Bytes::copy_from_slice(payload.as_bytes());
+    Event {
+        position: Position(seq),
+        stream: "session:1".parse::<StreamName>().unwrap(),
+        branch: "main".parse::<BranchName>().unwrap(),
+        seq: Seq(seq),
+        id: EventId::from_u128(u128::from(seq)),
+        ts: Timestamp::from_micros(micros).unwrap(),
+        kind: kind.parse().unwrap(),
+        payload_hash: Hash::of(&payload),
+        payload,
+        meta: Meta::default(),
+        refs: Vec::new(),
+        chain: Hash::ZERO,
+    }
+}
+
+#[test]
+fn a_foreign_kind_only_moves_the_place() {
+    let mut session = Session::default();
+    session.apply(&event(1, 1_000, "user.message", r#"{"content":[{"type":"text","text":"hi"}]}"#)).unwrap();
+    let before = session.clone();
+    session.apply(&event(2, 5_000, "acme.custom", "not even json")).unwrap();
+    let moved = Session { seq: Seq(2), ts: Timestamp::from_micros(5_000).unwrap(), ..before };
+    assert_eq!(session, moved);
+
+    // During a run, the time until it is time of the run.
+    let at = At { seq: Seq(3), ts: session.ts, id: EventId::from_u128(3) };
+    let started = RunStarted { run: RunId::from_u128(1), trigger: Trigger::Input, lane: "direct".into() };
+    session.apply_body(at, &started.into());
+    let mut expected = session.clone();
+    session.apply(&event(4, 9_000, "acme.custom", "{}")).unwrap();
+    (expected.seq, expected.ts) = (Seq(4), Timestamp::from_micros(9_000).unwrap());
+    expected.totals.micros = 4_000;
+    expected.run.as_mut().unwrap().spent.micros = 4_000;
+    assert_eq!(session, expected);
+}
+
+#[test]
+fn a_payload_that_cannot_be_read_leaves_the_state_as_it_was() {
+    let mut session = Session::default();
+    session.apply(&event(1, 1_000, "external.signal", r#"{"name":"tick","data":null}"#)).unwrap();
+    let before = session.clone();
+    let error = session.apply(&event(2, 2_000, "user.message", "[]")).unwrap_err();
+    assert_eq!(error.to_string(), "event 2 (user.message) cannot be read");
+    assert_eq!((error.code(), error.fault()), ("kernel::unreadable-event", Fault::Damaged));
+    assert!(error.help().contains("weir verify"));
+    assert_eq!(session, before);
+}
