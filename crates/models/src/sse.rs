@@ -65,8 +65,7 @@ impl Frames {
 
     /// The body has ended properly: an event whose last line is whole counts, even without the blank line after it.
     pub(crate) fn finish(&mut self) -> Result<Option<Frame>, SseError> {
-        self.line.clear();
-        self.end_line()
+        if self.line.is_empty() { self.dispatch() } else { Ok(None) }
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<(), SseError> {
@@ -149,6 +148,8 @@ mod tests {
     fn a_cut_event_is_no_event() {
         assert_eq!(read(&[b"data: 1\n\ndata: 2"]), Ok(vec![frame(None, "1")]));
         assert_eq!(read(&[b"data: 1\n\ndata: \xf0\x9f"]), Ok(vec![frame(None, "1")]));
+        assert_eq!(read(&[b"data: 1\n\ndata: 2\nda"]), Ok(vec![frame(None, "1")]));
+        assert_eq!(read(&[b"data: 1\n\ndata: 2\n"]), Ok(vec![frame(None, "1"), frame(None, "2")]));
     }
 
     #[test]

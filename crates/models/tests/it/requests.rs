@@ -39,6 +39,11 @@ fn conversation(model: &str) -> Request {
     let said = vec![
         View::Thinking { text: "signed by Anthropic".into(), signature: Some("c2ln".into()) }.into(),
         View::Thinking { text: "unsigned".into(), signature: None }.into(),
+        sent(
+            Wire::Gemini,
+            View::Thinking { text: "signed by Google".into(), signature: Some("Z29vZ2xl".into()) },
+            r#"{"text":"signed by Google","thought":true,"thoughtSignature":"Z29vZ2xl"}"#,
+        ),
         unknown(Wire::Anthropic, r#"{"type":"redacted_thinking","data":"x"}"#),
         unknown(Wire::OpenaiChat, r#"{"reasoning_details":[{"z":1,"a":2}]}"#),
         unknown(Wire::OpenaiResponses, r#"{"type":"web_search_call","id":"ws_1"}"#),
