@@ -17,8 +17,8 @@ use crate::commands::{
 use crate::exit::Exit;
 use crate::paint::When;
 
-/// A durable, governed runtime for AI agents. This version has its foundation: a journal that keeps every event,
-/// loses none that it acknowledged, and shows when somebody changed one.
+/// A durable, governed runtime for AI agents. An agent is a file; every step it takes is kept in a journal that loses
+/// nothing it acknowledged, so that a session goes on after any crash.
 #[derive(Debug, Parser)]
 #[command(name = "weir", version, max_term_width = 100, after_help = after_help(), propagate_version = true)]
 pub(crate) struct Cli {
@@ -31,7 +31,7 @@ pub(crate) struct Cli {
 fn after_help() -> String {
     let example = "weir append --stream notes --kind note.added --payload '{\"text\":\"hello\"}'";
     format!(
-        "Examples:\n  weir demo\n  {example}\n  weir cat --stream notes\n  weir verify\n\nExit codes:\n{}",
+        "Examples:\n  weir demo\n  weir chat helper -m 'What time is it?'\n  weir session list\n  {example}\n  weir cat --stream notes\n  weir verify\n\nExit codes:\n{}",
         Exit::table()
     )
 }

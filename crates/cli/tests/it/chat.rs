@@ -36,6 +36,10 @@ replies:
     stop: max_tokens
   - when: { user: 'and then' }
     say: "Then nothing."
+  - when: { user: '^drip$' }
+    say: "One drop after another, and another, and another, and another, and another, and another."
+    chunk: 1
+    delay: 100ms
   - when: { user: '^slow$' }
     say: "One two three."
     chunk: 4
@@ -310,7 +314,8 @@ fn what_a_killed_process_left_is_answered_first() {
     let weir = project();
     let (chat, session) = running(&weir, &["chat", "helper", "-m", "slow"]);
     chat.kill();
-    let status = weir.show(&["session", "show", &session]);
+    let status = weir.show(&["session", "show", &session]) + &weir.show(&["session", "list"]);
+    assert!(status.contains("helper  interrupted"), "{status}");
     assert!(status.contains("running, but nobody runs it"), "{status}");
     weir.write(
         "models/demo.yaml",

@@ -132,7 +132,12 @@ fn a_closed_pipe_ends_quietly() {
     let weir = Weir::with_notes();
     weir.run_with(&["append", "--stream", "big", "--kind", "a.b", "--payload", "-"], &vec![b'x'; 1_000_000]);
     let blob = weir_types::Hash::of(&vec![b'x'; 1_000_000]).to_string();
-    let commands: [&[&str]; 11] = [
+    weir.write("agents/parrot/spec.yaml", "name: parrot\nmodel: offline/echo\n");
+    let commands: [&[&str]; 15] = [
+        &["chat", "parrot", "-m", "hello"],
+        &["session", "list"],
+        &["session", "history", "-1"],
+        &["session", "show", "-1", "--json"],
         &["cat", "--stream", "notes"],
         &["cat", "--stream", "big", "--json"],
         &["cat", "--stream", "notes", "--follow"],

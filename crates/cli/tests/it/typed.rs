@@ -162,6 +162,23 @@ fn ctrl_c_stops_an_answer_clears_a_line_and_leaves_an_empty_one() {
     assert_eq!(chat.end(), Some(0));
 }
 
+/// Whoever looks sees the words come, and is told when they are not the answer.
+#[test]
+fn an_answer_grows_and_one_that_broke_off_is_marked() {
+    let weir = project();
+    let mut chat = Terminal::start(&weir, &["chat", "helper"]);
+    chat.say("flaky");
+    chat.see("half an ans\r\nthe answer broke off\r\nattempt 1 failed: ");
+    chat.see("Hello, you.\r\n");
+    chat.say("drip");
+    chat.see("One d");
+    chat.interrupt();
+    chat.see("\r\nthe answer broke off\r\ncancelled");
+    chat.see("helper › ");
+    chat.press(CTRL_D);
+    assert_eq!(chat.end(), Some(0));
+}
+
 #[test]
 fn a_chat_goes_on_where_it_was_left() {
     let weir = project();

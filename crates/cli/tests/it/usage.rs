@@ -10,8 +10,8 @@ fn help_and_version_are_answers() {
     assert_snapshot!(weir.show(&["--help"]), @r#"
     exit 0
     -- stdout
-    A durable, governed runtime for AI agents. This version has its foundation: a journal that keeps
-    every event, loses none that it acknowledged, and shows when somebody changed one
+    A durable, governed runtime for AI agents. An agent is a file; every step it takes is kept in a
+    journal that loses nothing it acknowledged, so that a session goes on after any crash
 
     Usage: weir [OPTIONS] <COMMAND>
 
@@ -63,6 +63,8 @@ fn help_and_version_are_answers() {
 
     Examples:
       weir demo
+      weir chat helper -m 'What time is it?'
+      weir session list
       weir append --stream notes --kind note.added --payload '{"text":"hello"}'
       weir cat --stream notes
       weir verify

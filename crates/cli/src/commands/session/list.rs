@@ -78,7 +78,14 @@ async fn list(args: &Args, host: &Host, out: &mut Out) -> Outcome {
         out.note(format_args!("there are no such sessions; begin one with `weir chat AGENT`"));
         return Ok(());
     }
-    print(&rows, out)?;
+    let mut cells = Vec::new();
+    for (address, listed) in &rows {
+        // Whoever ran it is gone without a word: it waits to be resumed.
+        let orphan = listed.attrs.status == Status::Running && host.engine.runner(address).await?.is_none();
+        let status = if orphan { "interrupted" } else { listed.attrs.status.as_str() };
+        cells.push(row(address, listed, status));
+    }
+    print(&cells, out)?;
     if all > rows.len() {
         out.note(format_args!("{} more; `--limit {all}` shows them", all - rows.len()));
     }
@@ -100,11 +107,10 @@ fn view<'a>(address: &'a Address, listed: &'a Listed) -> View<'a> {
     }
 }
 
-fn print(rows: &[(Address, Listed)], out: &mut Out) -> Outcome {
-    let cells: Vec<[String; 5]> = rows.iter().map(|(address, listed)| cells(address, listed)).collect();
+fn print(cells: &[[String; 5]], out: &mut Out) -> Outcome {
     let headings = ["SESSION", "AGENT", "STATUS", "UPDATED", "TITLE"].map(str::to_owned);
     let mut widths = [0; 5];
-    for row in std::iter::once(&headings).chain(&cells) {
+    for row in std::iter::once(&headings).chain(cells) {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(unicode_width::UnicodeWidthStr::width(cell.as_str()));
         }
@@ -115,7 +121,7 @@ fn print(rows: &[(Address, Listed)], out: &mut Out) -> Outcome {
     };
     let heading = out.paint.bold(&line(&headings)).into_owned();
     out.line(format_args!("{heading}"))?;
-    for row in &cells {
+    for row in cells {
         let line = line(row);
         let line = out.columns.map_or(line.as_str().into(), |columns| shorten(&line, columns));
         out.line(format_args!("{line}"))?;
@@ -123,11 +129,11 @@ fn print(rows: &[(Address, Listed)], out: &mut Out) -> Outcome {
     Ok(())
 }
 
-fn cells(address: &Address, listed: &Listed) -> [String; 5] {
+fn row(address: &Address, listed: &Listed, status: &str) -> [String; 5] {
     let text = |text: &Option<String>| printable(text.as_deref().unwrap_or("")).into_owned();
     // To the second is enough for people.
     let updated = listed.head.ts.to_string();
     let updated = updated.split('.').next().unwrap_or_default().replace('T', " ");
     let attrs = &listed.attrs;
-    [address.to_string(), text(&attrs.agent), attrs.status.to_string(), updated, text(&attrs.title)]
+    [address.to_string(), text(&attrs.agent), status.to_owned(), updated, text(&attrs.title)]
 }
