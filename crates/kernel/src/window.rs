@@ -16,6 +16,9 @@ use crate::session::{Compaction, Session};
 /// The smallest share that is worth showing.
 pub(crate) const SHARE_TOKENS_MIN: u64 = 16;
 
+/// However little was too much for the provider, a message and a summary must still fit.
+const OVERFLOW_TOKENS_MIN: u64 = 256;
+
 /// What a request shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
@@ -34,13 +37,14 @@ pub struct Window {
 /// What the conversation may take, in estimated tokens: the window without system prompt, tools and answer.
 pub fn budget(session: &Session, agent: &Agent) -> u64 {
     let free = agent.context_tokens().saturating_sub(agent.output_tokens_max());
-    let room = session.gauge.estimated(free);
+    let budget = session.gauge.estimated(free).saturating_sub(agent.fixed_tokens());
     match session.run.as_ref().map(|run| run.compaction) {
         // The provider counts more than we think: what is sent next must be smaller, even if no summary can be had.
         Some(Compaction { overflows: 1.., overflow_tokens, .. }) => {
-            room.min(overflow_tokens).saturating_sub(agent.fixed_tokens()) / 2
+            let half = overflow_tokens.saturating_sub(agent.fixed_tokens()) / 2;
+            budget.min(half.max(OVERFLOW_TOKENS_MIN))
         }
-        Some(_) | None => room.saturating_sub(agent.fixed_tokens()),
+        Some(_) | None => budget,
     }
 }
 

@@ -51,12 +51,7 @@ impl Step<'_> {
             Purpose::Summary => self.compact(attempt + 1, Some(until)),
             Purpose::Turn if retries(purpose, class, attempt) => self.call(Some(until)),
             // Too long for the provider, whatever we estimated: make it shorter, once.
-            Purpose::Turn if too_long => match self.compact(1, None) {
-                Next::Fail { class, message: advice } => {
-                    Next::Fail { class, message: format!("{message}; {advice}") }
-                }
-                next => next,
-            },
+            Purpose::Turn if too_long => self.compact(1, None),
             Purpose::Turn => Next::Fail { class, message: message.to_owned() },
         }
     }
@@ -76,9 +71,7 @@ impl Step<'_> {
             return parked;
         }
         if window::select(self.session, self.agent).is_none() {
-            let overflowed = self.run.compaction.overflows > 0;
-            let class = if overflowed { FailureClass::ContextOverflow } else { FailureClass::Invalid };
-            return Next::Fail { class, message: self.does_not_fit() };
+            return Next::Fail { class: FailureClass::Invalid, message: self.does_not_fit() };
         }
         let begin = self.begin();
         let attempt = if begin.is_some() { 1 } else { self.run.attempts + 1 };
