@@ -92,9 +92,9 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     /// Print a completion script for a shell.
     Completions(completions::Args),
-    /// The writer that `weir demo` kills.
+    /// The process that `weir demo` kills.
     #[command(hide = true)]
-    DemoWriter(demo::WriterArgs),
+    DemoDesk(demo::DeskArgs),
 }
 
 /// Flags that are needed even if the command line cannot be parsed.

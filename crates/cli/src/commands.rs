@@ -73,6 +73,6 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
         Command::Session(command) => session::run(&command, context).await,
         Command::Prompt(command) => prompt::run(&command, context).await,
         Command::Completions(args) => completions::run(&args, &mut context.out),
-        Command::DemoWriter(args) => demo::write(&args, context).await,
+        Command::DemoDesk(args) => demo::desk(&args, context).await,
     }
 }

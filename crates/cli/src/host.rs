@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_engine::{Engine, EngineError, LockFiles, Options, Setup};
+use weir_engine::{Agents, Engine, EngineError, LockFiles, Options, Setup, Tools};
 use weir_journal_sqlite::SqliteJournal;
 
 use crate::agents::{self, ProjectAgents};
@@ -26,6 +26,16 @@ pub(crate) struct Host {
 impl Host {
     /// Starts an engine that runs the sessions it is asked to run, and no others.
     pub(crate) async fn start(store: Store, data_dir: &Path, agents: ProjectAgents) -> Outcome<Self> {
+        Self::with(store, data_dir, agents, agents::tools()).await
+    }
+
+    /// The same with other agents and tools.
+    pub(crate) async fn with(
+        store: Store,
+        data_dir: &Path,
+        agents: impl Agents,
+        tools: impl Tools,
+    ) -> Outcome<Self> {
         let Store { journal, blobs } = store;
         let journal = Arc::new(journal);
         let directory = data_dir.join(OWNERS);
@@ -36,7 +46,7 @@ impl Host {
             journal: Arc::clone(&journal) as Arc<dyn weir_journal::Journal>,
             blobs,
             agents: Arc::new(agents),
-            tools: Arc::new(agents::tools()),
+            tools: Arc::new(tools),
             owners: Arc::new(owners),
             options: Options::default(),
         };

@@ -1,28 +1,31 @@
-//! `weir demo`: the journal at work, in a temporary directory, with real commands, a real `kill -9` and real damage.
+//! `weir demo`: an agent at work in a temporary directory, with real processes, a real `kill -9` in the middle of a turn,
+//! a fork with another ending, and what it all cost.
 
-mod tamper;
+mod desk;
 mod tour;
-mod writer;
 
 use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use weir_engine::Address;
 use weir_journal::{Journal, PAGE_MAX};
-use weir_types::{BranchId, Explain, Fault, Seq};
+use weir_kernel::{Body, Ending, Session};
+use weir_types::{Event, Explain, Fault, Seq, SessionId};
 
 use self::tour::Tour;
-use self::writer::{Acknowledged, Killed};
-use crate::args::branch_id;
 use crate::commands::Context;
 use crate::output::Out;
 use crate::report::Outcome;
-use crate::show::count;
-use crate::store::{IfAbsent, JOURNAL, Store, blocking};
+use crate::store::{IfAbsent, Store, blocking};
 use crate::target::plain;
 
-pub(crate) use self::writer::{WriterArgs, write};
+pub(crate) use self::desk::{DeskArgs, desk};
+
+/// Longest the tour waits for its agent to reach a point.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The arguments of `weir demo`.
 #[derive(Debug, clap::Args)]
@@ -74,21 +77,15 @@ impl Explain for DemoError {
 struct Seen {
     #[serde(skip_serializing_if = "Option::is_none")]
     directory: Option<PathBuf>,
-    acknowledged: u64,
-    stored: u64,
-    lost: u64,
-    sound_after_kill: bool,
-    flipped: Flipped,
-    problems: serde_json::Value,
-}
-
-/// The event whose bytes were changed.
-#[derive(Debug, Serialize)]
-struct Flipped {
-    stream: String,
-    branch: String,
-    seq: u64,
-    byte: u64,
+    session: SessionId,
+    killed: u32,
+    /// How often each thing was done to the world.
+    blue_room_reserved: usize,
+    green_room_reserved: usize,
+    invitations_sent: usize,
+    endings: [String; 2],
+    sound: bool,
+    cost_usd: f64,
 }
 
 /// Gives the tour.
@@ -98,7 +95,7 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
         .tempdir()
         .map_err(|error| DemoError::Io(plain(error)))?;
     let data_dir = temporary.path().join("data");
-    let seen = give(&data_dir, &mut context.out).await;
+    let seen = give(&data_dir, &temporary.path().join("ledger"), &mut context.out).await;
     let directory = args.keep.then(|| temporary.keep());
     let seen = Seen { directory, ..seen? };
     if context.out.json {
@@ -107,127 +104,170 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     farewell(&seen, &mut context.out)
 }
 
-async fn give(data_dir: &Path, out: &mut Out) -> Outcome<Seen> {
-    let mut tour = Tour::new(data_dir, out)?;
-    append(&mut tour).await?;
-    fork(&mut tour).await?;
-    let (acknowledged, stored, lost) = kill(&mut tour).await?;
-    tour.step("Verify", "Every event carries a hash of itself and of the one before. Nothing is amiss:")?;
-    let sound = tour.command(&["verify"]).await?.success;
-    let flipped = flip(&mut tour).await?;
-    let problems = find(&mut tour).await?;
-    let directory = None;
-    Ok(Seen { directory, acknowledged, stored, lost, sound_after_kill: sound, flipped, problems })
+async fn give(data_dir: &Path, ledger: &Path, out: &mut Out) -> Outcome<Seen> {
+    let session = SessionId::from_u128(u128::from_be_bytes(weir_journal::mint().to_bytes()));
+    let mut tour = Tour::new(data_dir, ledger, session, out)?;
+    let asked = ask(&mut tour).await?;
+    let killed = kill(&mut tour).await?;
+    resume(&mut tour).await?;
+    fork(&mut tour, asked).await?;
+    let (sound, cost_usd) = account(&mut tour).await?;
+
+    let done = desk::read(ledger)?;
+    let count = |tool: &str, word: &str| {
+        done.iter().filter(|(name, input)| name == tool && input.contains(word)).count()
+    };
+    let endings = [ending(&tour, "main").await?, ending(&tour, "green").await?];
+    let seen = Seen {
+        directory: None,
+        session,
+        killed,
+        blue_room_reserved: count("reserve_room", "blue"),
+        green_room_reserved: count("reserve_room", "green"),
+        invitations_sent: count("send_invitations", ""),
+        endings,
+        sound,
+        cost_usd,
+    };
+    check(&seen)?;
+    Ok(seen)
 }
 
-async fn append(tour: &mut Tour<'_>) -> Outcome {
-    tour.step("Append", "An event is acknowledged when it is safely on the disk, and not a moment before.")?;
-    let flight = ["append", "--stream", "trip", "--kind", "flight.booked", "--payload"];
-    let flight = [&flight[..], &[r#"{"to":"Lisbon","eur":120}"#, "--key", "booking-1"]].concat();
-    tour.succeed(&flight).await?;
-    tour.succeed(&[
-        "append",
-        "--stream",
-        "trip",
-        "--kind",
-        "hotel.booked",
-        "--payload",
-        r#"{"nights":3,"eur":240}"#,
-    ])
-    .await?;
-    tour.succeed(&["append", "--stream", "trip", "--kind", "museum.booked", "--payload", r#"{"eur":15}"#])
-        .await?;
-    tour.say("Did the first one get through? Send it again: its key says that it is the same, so nothing is booked twice.")?;
-    tour.succeed(&flight).await?;
-    tour.succeed(&["cat", "--stream", "trip"]).await
+/// The tour only claims what it has seen.
+fn check(seen: &Seen) -> Result<(), DemoError> {
+    let once = (seen.blue_room_reserved, seen.green_room_reserved, seen.invitations_sent) == (1, 1, 1);
+    if once && seen.sound && seen.endings[0] != seen.endings[1] {
+        return Ok(());
+    }
+    Err(DemoError::Surprise(format!("{seen:?}")))
 }
 
-async fn fork(tour: &mut Tour<'_>) -> Outcome {
-    tour.step("Fork", "A branch shares the past up to an event and goes its own way. Nothing is copied.")?;
-    tour.succeed(&["branch", "fork", "--stream", "trip", "--at", "2", "--name", "rainy"]).await?;
-    let cinema = ["append", "--stream", "trip", "--branch", "rainy", "--kind", "cinema.booked"];
-    tour.succeed(&[&cinema[..], &["--payload", r#"{"eur":9}"#]].concat()).await?;
-    tour.succeed(&["branch", "list", "--stream", "trip"]).await
-}
-
-async fn kill(tour: &mut Tour<'_>) -> Outcome<(u64, u64, u64)> {
+/// A turn with a tool. Returns the last event of it.
+async fn ask(tour: &mut Tour<'_>) -> Outcome<Seq> {
     tour.step(
-        "Kill",
-        "Another process appends as fast as it can and prints each acknowledgement. In the middle of it: kill -9.",
+        "A turn",
+        "An agent at a reception desk. Its model follows a script, so this needs no key and no network; the processes, \
+         the tools and the journal are real.",
     )?;
-    let (exe, data_dir) = (tour.exe.clone(), tour.data_dir.clone());
-    let killed = blocking(move || writer::kill_in_the_act(&exe, &data_dir)).await?;
-    let Killed { pid, acknowledged } = killed.map_err(DemoError::from)?;
-    tour.line(&format!(
-        "writer {pid} was killed after {}",
-        count(acknowledged.len() as u64, "acknowledgement")
-    ))?;
-    let (stored, lost) = compare(&tour.data_dir, &acknowledged).await?;
-    let shown = [
-        format!("acknowledged           {:>6}", acknowledged.len()),
-        format!("found in the journal   {stored:>6}"),
-        format!("acknowledged but lost  {lost:>6}"),
-    ];
-    shown.iter().try_for_each(|line| tour.line(line))?;
-    if stored > acknowledged.len() as u64 {
-        tour.say("One was on the disk already, but the writer died before it could say so.")?;
-    }
-    if lost > 0 {
-        return Err(DemoError::Surprise(format!("{lost} acknowledged events are not in the journal")).into());
-    }
-    Ok((acknowledged.len() as u64, stored, lost))
+    tour.desk("main", Some("Which rooms are free?")).await?;
+    tour.say("Every step is an event in the journal, written down before the next one begins:")?;
+    tour.succeed(&["cat", "--stream", &tour.stream()]).await?;
+    Ok(events(tour, "main").await?.last().map_or(Seq(0), |event| event.seq))
 }
 
-/// How many events the journal has, and how many acknowledged ones it has not.
-async fn compare(data_dir: &Path, acknowledged: &[Acknowledged]) -> Outcome<(u64, u64)> {
-    let store = Store::open(data_dir, IfAbsent::Fail).await?;
-    let branch = branch_id(writer::STREAM, None)?;
-    let found = ids(&store, &branch).await;
-    store.close().await;
-    let found = found?;
-    let lost = acknowledged.iter().filter(|one| !found.contains(one)).count();
-    Ok((found.len() as u64, lost as u64))
+/// A turn that is cut off while its tools are at work.
+async fn kill(tour: &mut Tour<'_>) -> Outcome<u32> {
+    tour.step(
+        "kill -9",
+        "The next turn books a room and sends invitations, side by side. Both tools have done their work, but have not \
+         answered yet, when the process is killed.",
+    )?;
+    let mut child = tour.begin_desk("main", "Take the blue one and invite the team.")?;
+    let pid = child.id();
+    let ledger = tour.ledger.clone();
+    let killed = blocking(move || {
+        let began = Instant::now();
+        while desk::read(&ledger)?.len() < 2 {
+            if began.elapsed() > PATIENCE || child.try_wait()?.is_some() {
+                let _ = child.kill();
+                return Err(DemoError::Surprise("the tools did not start".to_owned()));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child.kill()?;
+        child.wait()?;
+        Ok(())
+    });
+    killed.await??;
+    tour.line(&format!("process {pid} was killed; its journal ends with"))?;
+    let events = events(tour, "main").await?;
+    for event in &events[events.len().saturating_sub(2)..] {
+        tour.line(&format!("  {:>3}  {}  {}", event.seq, event.kind, tool_of(event).unwrap_or_default()))?;
+    }
+    show_ledger(tour)?;
+    Ok(pid)
 }
 
-async fn ids(store: &Store, branch: &BranchId) -> Outcome<std::collections::HashSet<Acknowledged>> {
-    let mut found = std::collections::HashSet::new();
-    let mut after = Seq(0);
-    loop {
-        let page = store.journal.read(branch, after, PAGE_MAX).await?;
-        let Some(last) = page.last() else { return Ok(found) };
-        after = last.seq;
-        found.extend(page.into_iter().map(|event| Acknowledged { seq: event.seq, id: event.id }));
+async fn resume(tour: &mut Tour<'_>) -> Outcome {
+    tour.step(
+        "Resume",
+        "Another process takes the session up. Booking is idempotent: it runs again, with the same key, and nothing is \
+         booked twice. Sending mail is not: it is not repeated, and the agent is told that nobody knows.",
+    )?;
+    tour.desk("main", None).await?;
+    show_ledger(tour)
+}
+
+async fn fork(tour: &mut Tour<'_>, at: Seq) -> Outcome {
+    tour.step(
+        "Fork",
+        "What if it had been the green room? Go back to the end of the first turn and take another way from there. \
+         Nothing is copied, and the first ending stays.",
+    )?;
+    let (session, at) = (tour.session.to_string(), at.to_string());
+    tour.succeed(&["session", "fork", &session, "--at", &at, "--name", "green"]).await?;
+    tour.desk("green", Some("Take the green one.")).await?;
+    tour.say("Two endings of one conversation:")?;
+    for branch in ["main", "green"] {
+        let ending = ending(tour, branch).await?;
+        tour.line(&format!("{branch:<6} {ending}"))?;
+    }
+    show_ledger(tour)
+}
+
+/// Whether all of it is sound, and what it cost.
+async fn account(tour: &mut Tour<'_>) -> Outcome<(bool, f64)> {
+    tour.step(
+        "Verify and account",
+        "Each event carries a hash of itself and of the one before: `weir verify` finds any change. And every model \
+         call has its price.",
+    )?;
+    let sound = tour.command(&["verify"]).await?;
+    let session = tour.session.to_string();
+    tour.succeed(&["session", "show", &session]).await?;
+    let green = format!("{session}@green");
+    tour.succeed(&["session", "history", &green]).await?;
+    let cost = state(tour, "main").await?.totals.cost;
+    Ok((sound, cost.as_usd()))
+}
+
+fn show_ledger(tour: &mut Tour<'_>) -> Outcome {
+    tour.say("What the world has seen:")?;
+    for (tool, input) in desk::read(&tour.ledger)? {
+        tour.line(&format!("{tool} {input}"))?;
+    }
+    Ok(())
+}
+
+fn tool_of(event: &Event) -> Option<String> {
+    match Body::decode(&event.kind, &event.payload).ok()?? {
+        Body::ToolStarted(started) => Some(format!("call {}", started.call)),
+        _ => None,
     }
 }
 
-async fn flip(tour: &mut Tour<'_>) -> Outcome<Flipped> {
-    tour.step("Tamper", "Somebody edits the file behind our back: one bit of what event 1 of `trip` says.")?;
+async fn ending(tour: &Tour<'_>, branch: &str) -> Outcome<String> {
+    match state(tour, branch).await?.ended.map(|ended| ended.how) {
+        Some(Ending::Finished { answer: Some(answer), .. }) => Ok(answer),
+        how => Err(DemoError::Surprise(format!("{branch} ended as {how:?}")).into()),
+    }
+}
+
+async fn state(tour: &Tour<'_>, branch: &str) -> Outcome<Session> {
+    let mut session = Session::default();
+    for event in events(tour, branch).await? {
+        let applied = session.apply(&event);
+        applied.map_err(|error| DemoError::Surprise(error.to_string()))?;
+    }
+    Ok(session)
+}
+
+async fn events(tour: &Tour<'_>, branch: &str) -> Outcome<Vec<Event>> {
+    let branch = crate::args::branch_id(&tour.stream(), Some(branch))?;
     let store = Store::open(&tour.data_dir, IfAbsent::Fail).await?;
-    let events = store.journal.read(&branch_id("trip", None)?, Seq(0), 1).await;
+    let events = store.journal.read(&branch, Seq(0), PAGE_MAX).await;
     store.close().await;
-    let Some(event) = events?.into_iter().next() else {
-        return Err(DemoError::Surprise("the first event of `trip` is not there".to_owned()).into());
-    };
-    let (file, victim) = (tour.data_dir.join(JOURNAL), event.clone());
-    let flipped = blocking(move || tamper::flip_record(&file, &victim)).await?.map_err(DemoError::from)?;
-    let Some(byte) = flipped else {
-        return Err(DemoError::Surprise(format!("event 1 was not found in {JOURNAL}")).into());
-    };
-    tour.line(&format!("flipped one bit at byte {byte} of {JOURNAL}"))?;
-    Ok(Flipped { stream: event.stream.into(), branch: event.branch.into(), seq: event.seq.0, byte })
-}
-
-async fn find(tour: &mut Tour<'_>) -> Outcome<serde_json::Value> {
-    tour.step(
-        "Verify again",
-        "The chain does not fit any more. The event is named, and reading it is refused.",
-    )?;
-    let verified = tour.command(&["verify"]).await?;
-    let read = tour.command(&["cat", "--stream", "trip"]).await?;
-    if verified.success || read.success {
-        return Err(DemoError::Surprise("the damage was not found".to_owned()).into());
-    }
-    Ok(verified.problems)
+    Ok(events?)
 }
 
 fn farewell(seen: &Seen, out: &mut Out) -> Outcome {
@@ -235,22 +275,24 @@ fn farewell(seen: &Seen, out: &mut Out) -> Outcome {
     out.line(format_args!("\n{heading}\n"))?;
     match &seen.directory {
         Some(directory) => {
-            out.line(format_args!("  The journal of this tour is still there, damaged as it is:"))?;
+            out.line(format_args!("  The journal of this tour is still there:"))?;
+            let address = Address::main(seen.session);
             out.line(format_args!(
-                "    weir cat --data-dir {} --stream steps",
+                "    weir session history {address} --data-dir {}",
                 directory.join("data").display()
             ))?;
         }
         None => out.line(format_args!(
-            "  The journal of this tour is gone (`weir demo --keep` keeps it). Begin your own:"
+            "  The journal of this tour is gone (`weir demo --keep` keeps it). Write an agent of your own:"
         ))?,
     }
-    out.line(format_args!(
-        "    weir append --stream notes --kind note.added --payload '{{\"text\":\"hello\"}}'"
-    ))?;
-    out.line(format_args!("    weir cat --stream notes --follow"))?;
-    out.line(format_args!(
-        "    weir verify --print-anchor   # kept elsewhere, it even finds a file rewritten as a whole"
-    ))?;
-    out.line(format_args!("    weir --help"))
+    for line in [
+        "    mkdir -p agents/helper",
+        "    printf 'name: helper\\nmodel: offline/echo\\ndescription: You are helpful.\\n' > agents/helper/spec.yaml",
+        "    weir chat helper",
+        "    weir --help",
+    ] {
+        out.line(format_args!("{line}"))?;
+    }
+    Ok(())
 }

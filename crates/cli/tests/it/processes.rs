@@ -98,35 +98,6 @@ fn processes_that_append_to_one_stream_lose_and_double_nothing() {
     weir.ok(&["verify"]);
 }
 
-/// Writers that stay open and commit as fast as they can, until all are killed at once.
-#[test]
-fn writers_that_live_side_by_side_lose_and_double_nothing() {
-    let weir = Weir::new();
-    let writers: Vec<Running> = (0..3).map(|_| Running::start(weir.command().arg("demo-writer"))).collect();
-    let mut acknowledged: Vec<String> = Vec::new();
-    for writer in &writers {
-        acknowledged.extend((0..100).map(|_| writer.line()));
-    }
-    for writer in writers {
-        let ran = writer.kill();
-        assert_eq!(ran.stderr, "");
-        acknowledged.extend(ran.stdout.lines().filter(|line| line.len() > 26).map(str::to_owned));
-    }
-    let stored: BTreeSet<String> = weir
-        .ok(&["cat", "--stream", "steps", "--json"])
-        .lines()
-        .map(|line| {
-            let event: serde_json::Value = serde_json::from_str(line).unwrap();
-            format!("{} {}", event["seq"], event["id"].as_str().unwrap())
-        })
-        .collect();
-    let distinct: BTreeSet<String> = acknowledged.iter().cloned().collect();
-    assert_eq!(distinct.len(), acknowledged.len(), "an event was acknowledged twice");
-    let lost: Vec<&String> = distinct.difference(&stored).collect();
-    assert!(lost.is_empty(), "acknowledged, but not there: {lost:?}");
-    weir.ok(&["verify"]);
-}
-
 #[test]
 fn a_closed_pipe_ends_quietly() {
     let weir = Weir::with_notes();

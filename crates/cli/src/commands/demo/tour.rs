@@ -1,43 +1,91 @@
 //! How the tour talks: steps, remarks, and commands that are really run.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+
+use weir_types::SessionId;
 
 use super::DemoError;
 use crate::output::Out;
 use crate::report::Outcome;
-use crate::show::shell;
+use crate::show::{shell, shorten};
 use crate::store::blocking;
 
 /// How long the lines of a remark are.
 const REMARK_COLUMNS: usize = 74;
 
+/// How much of a line that a command prints is shown.
+const LINE_COLUMNS: usize = 110;
+
 /// The tour and where it takes place.
 pub(super) struct Tour<'a> {
     /// This program.
-    pub(super) exe: PathBuf,
+    exe: PathBuf,
     /// The journal it is about.
     pub(super) data_dir: PathBuf,
+    /// The world outside.
+    pub(super) ledger: PathBuf,
+    /// The session it is about.
+    pub(super) session: SessionId,
     out: &'a mut Out,
     steps: u32,
 }
 
-/// What became of a command.
-pub(super) struct Ran {
-    pub(super) success: bool,
-    /// The problems that `weir verify` found; null for other commands.
-    pub(super) problems: serde_json::Value,
-}
-
 impl<'a> Tour<'a> {
-    pub(super) fn new(data_dir: &Path, out: &'a mut Out) -> Outcome<Self> {
+    pub(super) fn new(data_dir: &Path, ledger: &Path, session: SessionId, out: &'a mut Out) -> Outcome<Self> {
         let exe = std::env::current_exe().map_err(DemoError::from)?;
-        let mut tour = Self { exe, data_dir: data_dir.to_owned(), out, steps: 0 };
-        tour.print(
-            "A journal keeps every step an agent takes. Here is one at work, in a temporary directory.",
-        )?;
+        let (data_dir, ledger) = (data_dir.to_owned(), ledger.to_owned());
+        let mut tour = Self { exe, data_dir, ledger, session, out, steps: 0 };
+        tour.print("An agent whose session cannot be lost, at work in a temporary directory.")?;
         tour.print("Lines with a $ are commands that run now, as you could type them.")?;
         Ok(tour)
+    }
+
+    /// The session's stream in the journal.
+    pub(super) fn stream(&self) -> String {
+        weir_engine::stream_of(self.session).to_string()
+    }
+
+    /// Runs the agent in a process of its own until its turn is over; without words it finishes what was interrupted.
+    pub(super) async fn desk(&mut self, branch: &str, say: Option<&str>) -> Outcome {
+        let mut command = self.desk_command(branch, say);
+        if let Some(say) = say {
+            self.line(&format!("you:  {say}"))?;
+        }
+        self.out.flush()?;
+        let output = blocking(move || command.output()).await?.map_err(DemoError::from)?;
+        for line in String::from_utf8_lossy(&output.stderr).lines() {
+            self.line(&format!("      {line}"))?;
+        }
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            self.line(&format!("desk: {line}"))?;
+        }
+        if !output.status.success() {
+            return Err(DemoError::Surprise("the agent's process failed".to_owned()).into());
+        }
+        Ok(())
+    }
+
+    /// Starts the agent in a process of its own.
+    pub(super) fn begin_desk(&mut self, branch: &str, say: &str) -> Outcome<Child> {
+        self.line(&format!("you:  {say}"))?;
+        self.out.flush()?;
+        let mut command = self.desk_command(branch, Some(say));
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(command.spawn().map_err(DemoError::from)?)
+    }
+
+    fn desk_command(&self, branch: &str, say: Option<&str>) -> Command {
+        let mut command = Command::new(&self.exe);
+        command.arg("demo-desk").env("WEIR_DATA_DIR", &self.data_dir).stdin(Stdio::null());
+        command
+            .args(["--session", &self.session.to_string(), "--branch", branch, "--ledger"])
+            .arg(&self.ledger);
+        if let Some(say) = say {
+            command.args(["--say", say]);
+        }
+        command.args(["--color", "never"]);
+        command
     }
 
     /// Opens a step.
@@ -70,15 +118,14 @@ impl<'a> Tour<'a> {
 
     /// Runs a command that must succeed.
     pub(super) async fn succeed(&mut self, args: &[&str]) -> Outcome {
-        let ran = self.command(args).await?;
-        if !ran.success {
+        if !self.command(args).await? {
             return Err(DemoError::Surprise(format!("`weir {}` failed", args.join(" "))).into());
         }
         Ok(())
     }
 
-    /// Runs a command and shows it with what it printed.
-    pub(super) async fn command(&mut self, args: &[&str]) -> Outcome<Ran> {
+    /// Runs a command, shows it with what it printed, and says whether it succeeded.
+    pub(super) async fn command(&mut self, args: &[&str]) -> Outcome<bool> {
         let words: Vec<_> = args.iter().map(|arg| shell(arg)).collect();
         let prompt = self.out.paint.hint(&format!("$ weir {}", words.join(" "))).into_owned();
         self.line(&prompt)?;
@@ -87,20 +134,16 @@ impl<'a> Tour<'a> {
         let output = self.output(args).await?;
         for text in [&output.stdout, &output.stderr] {
             for line in String::from_utf8_lossy(text).lines() {
-                self.line(line)?;
+                let line = shorten(line, LINE_COLUMNS);
+                self.line(&line)?;
             }
         }
-        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        let problems = document.get("problems").cloned().unwrap_or_default();
-        Ok(Ran { success: output.status.success(), problems })
+        Ok(output.status.success())
     }
 
     async fn output(&self, args: &[&str]) -> Outcome<std::process::Output> {
         let mut command = Command::new(&self.exe);
         command.args(args).env("WEIR_DATA_DIR", &self.data_dir).stdin(Stdio::null());
-        if self.out.json {
-            command.arg("--json");
-        }
         command.args(["--color", if self.out.paint.is_on() { "always" } else { "never" }]);
         Ok(blocking(move || command.output()).await?.map_err(DemoError::from)?)
     }
