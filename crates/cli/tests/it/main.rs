@@ -12,6 +12,7 @@ mod disk;
 mod doctor;
 mod files;
 mod hostile;
+mod killed;
 mod processes;
 mod prompt;
 mod reading;
