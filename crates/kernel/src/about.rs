@@ -32,7 +32,12 @@ impl About {
     /// # Errors
     /// When it is too long, which only an absurd actor or trace can make it.
     pub fn encode(&self) -> Result<Meta, MetaError> {
-        Meta::new(&serde_json::to_string(self).map_err(MetaError::NotAnObject)?)
+        let json = serde_json::to_string(self).map_err(MetaError::NotAnObject)?;
+        if json.len() > Meta::BYTES_MAX {
+            return Err(MetaError::TooLong(json.len()));
+        }
+        // What serde has just written is one JSON object on one line; reading it again would only take time.
+        Ok(Meta::restore(&json))
     }
 
     /// What stored meta says. Meta is a label: what cannot be read is as good as absent.

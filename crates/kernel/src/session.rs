@@ -34,7 +34,8 @@ pub struct Session {
     pub ended: Option<Ended>,
     /// What the model has been told and has said.
     pub transcript: Transcript,
-    /// What came in since the run began, and the model has not been told yet.
+    /// What the model has not been told yet: during a run, what came in since it began or was last asked; else what the
+    /// next run is for.
     pub inbox: Vec<UserEntry>,
     /// The application's own state.
     pub app: Value,

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use weir_types::{Block, Json, Sent, Stop, View};
 
-use super::fit::fit;
-use super::piece::Piece;
+use super::fit::{fit, shorten};
+use super::piece::{self, Piece};
 use super::{Cut, or_else};
 use crate::fold::INTERRUPTED;
-use crate::session::{AssistantEntry, CallState};
+use crate::session::{AssistantEntry, Call, CallState};
 
 /// What the model said. Texts that say nothing are left out, and reasoning that leads to nothing: providers reject
 /// both. So are results, which are not the model's to give.
@@ -49,18 +49,28 @@ fn speaks(piece: &Piece<'_>) -> bool {
 /// The results of all calls of an answer, in call order.
 pub(super) fn results(entry: &AssistantEntry, cut: Cut) -> Vec<Piece<'_>> {
     let share_tokens = cut.share_tokens / entry.uses().count().max(1) as u64;
-    let states = entry.calls.iter().map(|call| Some(&call.state)).chain(std::iter::repeat(None));
-    uses(entry).zip(states).map(|(used, state)| result(used, state, share_tokens)).collect()
+    let calls = entry.calls.iter().map(Some).chain(std::iter::repeat(None));
+    uses(entry).zip(calls).map(|(used, call)| result(used, call, share_tokens)).collect()
 }
 
-fn result<'a>(used: Use<'a>, state: Option<&'a CallState>, share_tokens: u64) -> Piece<'a> {
-    let (content, failed) = match state {
-        Some(CallState::Done(result)) => {
-            (or_else(fit(&result.content, share_tokens), "(no output)"), result.failed.is_some())
+fn result<'a>(used: Use<'a>, call: Option<&'a Call>, share_tokens: u64) -> Piece<'a> {
+    let (content, failed) = match call {
+        Some(Call { state: CallState::Done(result), edited, .. }) => {
+            let mut content =
+                edited.as_ref().map_or(Vec::new(), |input| vec![changed(input, share_tokens / 2)]);
+            let rest = share_tokens.saturating_sub(piece::tokens_of(&content));
+            content.extend(or_else(fit(&result.content, rest), "(no output)"));
+            (content, result.failed.is_some())
         }
         Some(_) | None => (vec![Piece::Words(Cow::Borrowed(INTERRUPTED))], true),
     };
     Piece::ToolResult { id: used.id, name: used.name, content, failed }
+}
+
+/// The model's own words stay as they were; what it asked for and what was done are told apart here.
+fn changed(input: &Json, share_tokens: u64) -> Piece<'static> {
+    let input = shorten(input.as_str(), share_tokens);
+    Piece::Words(format!("(an approver changed the arguments to: {input})").into())
 }
 
 /// A call as it goes to a provider.

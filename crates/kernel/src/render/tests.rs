@@ -124,6 +124,22 @@ fn a_result_that_says_nothing_says_so() {
 }
 
 #[test]
+fn the_result_says_what_an_approver_changed() {
+    let (mut story, [call]) = Story::of_calls(["write"]);
+    story.ask_someone(call, None);
+    let asked = story.call(call).input_hash();
+    story.granted(call, asked, Some(Json::parse(r#"{"less":true}"#).unwrap()));
+    story.decided(call, Verdict::Allow);
+    story.started(call);
+    story.completed(call, "done");
+    let [_, answer, told] = story.request().messages.try_into().unwrap();
+    assert_eq!(answer, assistant(vec![tool_use("t0", "write")]));
+    let content = vec![words(r#"(an approver changed the arguments to: {"less":true})"#), words("done")];
+    let (id, name, failed) = ("t0".into(), "write".into(), false);
+    assert_eq!(told, user(vec![View::ToolResult { id, name, content, failed }.into()]));
+}
+
+#[test]
 fn an_answer_is_told_as_it_was_given() {
     let sent = Some(Sent { wire: "anthropic".into(), json: Json::parse(r#"{"b":1,"a":2}"#).unwrap() });
     let content = vec![
