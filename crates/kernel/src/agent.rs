@@ -1,5 +1,8 @@
 //! What the kernel needs to know about an agent: its words, its tools, its limits, its model.
 
+#[cfg(test)]
+mod tests;
+
 use weir_types::{Effect, ModelCard, NanoUsd, OnInterrupt, Risk, ToolDefinition};
 
 use crate::tokens;

@@ -49,14 +49,12 @@ pub fn plan(session: &Session, run: &Run, agent: &Agent) -> Option<Plan> {
     let sizes: Vec<u64> = render::units(session).iter().map(|unit| unit.tokens(usual)).collect();
     let before = render::tokens_before(&session.transcript, usual);
     let total = before + sizes.iter().sum::<u64>();
-    let too_long = run.compaction.overflows > 0 && !run.compaction.forced;
-    if !too_long && total <= budget * BEGIN_PERCENT / 100 {
+    if total <= percent(budget, BEGIN_PERCENT) {
         return None;
     }
-    let keep = budget * KEEP_PERCENT / 100;
-    let keep = if too_long { keep.min(total / 2) } else { keep };
+    let keep = percent(budget, KEEP_PERCENT);
     let cut = summariser_cut(session, run, agent)?;
-    let worth = if total > budget { 0 } else { budget * WORTH_PERCENT / 100 }.max(SUMMARY_TOKENS_MIN);
+    let worth = if total > budget { 0 } else { percent(budget, WORTH_PERCENT) }.max(SUMMARY_TOKENS_MIN);
     let count = covered(session, &sizes, total.saturating_sub(keep), worth, cut);
     let tokens: u64 = sizes[..count].iter().sum();
     if tokens < worth {
@@ -71,6 +69,10 @@ pub fn plan(session: &Session, run: &Run, agent: &Agent) -> Option<Plan> {
         cut,
         output_tokens_max: SUMMARY_TOKENS_MAX.min(agent.output_tokens_max()).min(cut.share_tokens),
     })
+}
+
+const fn percent(of: u64, percent: u64) -> u64 {
+    of.saturating_mul(percent) / 100
 }
 
 /// How many of the oldest entries to cover: so many that the rest fits, but no more than one request can show, unless
@@ -126,7 +128,10 @@ pub fn request(session: &Session, api_name: &str, plan: &Plan) -> Request {
     let conversation = render::shorten(&conversation, conversation_tokens(plan.cut) + OVERHEAD_TOKENS);
     let facts = render::shorten(&facts(&session.activity), plan.cut.share_tokens);
     let before = session.transcript.summary.as_ref().map_or(String::new(), |summary| {
-        format!("SUMMARY SO FAR:\n{}\n\n", render::shorten(&summary.text, 2 * plan.cut.share_tokens))
+        format!(
+            "SUMMARY SO FAR:\n{}\n\n",
+            render::shorten(&summary.text, plan.cut.share_tokens.saturating_mul(2))
+        )
     });
     let text = format!("{before}CONVERSATION:\n{conversation}{facts}\nSummarise all of the above now.");
     Request {

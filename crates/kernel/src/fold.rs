@@ -341,7 +341,6 @@ impl Session {
         self.transcript.cover(body.through, Summary { seq, text: body.summary.clone() });
         if let Some(run) = &mut self.run {
             run.phase = Phase::Ready;
-            run.compaction.forced = run.compaction.overflows > 0;
         }
     }
 

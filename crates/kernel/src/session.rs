@@ -113,8 +113,6 @@ pub struct Compaction {
     pub overflows: u32,
     /// What that request took, as estimated.
     pub overflow_tokens: u64,
-    /// A summary was made because of that.
-    pub forced: bool,
 }
 
 /// What is going on in a run.

@@ -171,3 +171,11 @@ fn a_summary_must_say_something_and_be_short() {
     check(10_000, 200, None);
     check(10_000, 201, too_long);
 }
+
+#[test]
+fn a_window_without_end_needs_no_summary() {
+    let mut story = story(1, 40);
+    story.agent.card.context_window = u64::MAX;
+    assert_eq!(planned(&story), None);
+    assert_eq!(window::select(&story.session, &story.agent).unwrap().dropped, 0);
+}

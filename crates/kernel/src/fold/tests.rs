@@ -332,3 +332,19 @@ fn a_failed_attempt_may_be_repeated_after_its_delay() {
     let (purpose, class, message) = (Purpose::Turn, FailureClass::RateLimited, "no".to_owned());
     assert_eq!(story.run().phase, Phase::Failed { purpose, attempt: 1, class, message, until });
 }
+
+#[test]
+fn only_an_answer_that_cannot_be_had_counts_as_an_overflow() {
+    let overflow = |purpose: Purpose, class: FailureClass| {
+        let mut story = Story::of_a_run();
+        story.add(IterationStarted { n: 1 });
+        story.requested(1, purpose);
+        let Phase::Calling(request) = story.run().phase else { panic!() };
+        story.fails(class);
+        let Compaction { overflows, overflow_tokens, .. } = story.run().compaction;
+        (overflows, overflow_tokens == request.estimated_tokens)
+    };
+    assert_eq!(overflow(Purpose::Turn, FailureClass::ContextOverflow), (1, true));
+    assert_eq!(overflow(Purpose::Turn, FailureClass::Overloaded), (0, false));
+    assert_eq!(overflow(Purpose::Summary, FailureClass::ContextOverflow), (0, false));
+}

@@ -151,25 +151,3 @@ fn a_reservation_is_the_input_and_a_quarter_and_a_full_answer() {
     story.agent.card.price = None;
     assert_eq!(reserve(&story.session, &story.agent).nano, NanoUsd(0));
 }
-
-#[test]
-fn the_answer_gets_what_the_agent_asks_for_or_a_modest_part() {
-    let mut agent = agent();
-    let mut check = |window: u64, card: u64, limit: Option<u64>, expected: u64| {
-        agent.card.context_window = window;
-        agent.card.output_max = card;
-        agent.limits.output_tokens = limit;
-        assert_eq!(agent.output_tokens_max(), expected, "{window} {card} {limit:?}");
-    };
-    check(200_000, 64_000, None, 16_384);
-    check(200_000, 64_000, Some(32_000), 32_000);
-    check(200_000, 8_192, Some(32_000), 8_192);
-    check(200_000, 0, None, 16_384);
-    check(8_000, 0, None, 2_000);
-    check(8_000, 8_000, None, 2_000);
-    check(8_000, 8_000, Some(0), 1);
-    agent.limits.context_tokens = Some(4_000);
-    assert_eq!(agent.context_tokens(), 4_000);
-    agent.limits.context_tokens = Some(40_000);
-    assert_eq!(agent.context_tokens(), 8_000);
-}

@@ -53,6 +53,18 @@ fn an_answer_that_was_paused_is_asked_for_more() {
 }
 
 #[test]
+fn an_answer_of_another_run_is_no_answer() {
+    let mut story = Story::of_a_run();
+    story.ask();
+    story.answer("done");
+    let (usage, cost) = Default::default();
+    story.add(RunFinished { stop: Stop::End, answer: None, usage, cost });
+    let run = weir_types::RunId::from_u128(9);
+    story.add(RunStarted { run, trigger: Trigger::Resume, lane: "direct".into() });
+    assert_eq!(story.next(), Next::CallModel { begin: Some(1), attempt: 1, not_before: None });
+}
+
+#[test]
 fn a_run_ends_as_its_answer_does() {
     for stop in [Stop::End, Stop::MaxTokens, Stop::Refused, Stop::ToolUse] {
         let mut story = Story::of_a_run();
