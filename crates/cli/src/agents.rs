@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use weir_engine::{Agents, Explained, Functions, Runnable, get_time};
+use weir_engine::{Address, Agents, EngineError, Explained, Functions, Runnable, get_time, recorded};
+use weir_journal_sqlite::SqliteJournal;
 use weir_kernel::{Agent, Limits, Tool, system};
 use weir_models::{
-    Echo, Endpoint, HttpClient, Model, ModelError, Scripted, Secret, connect, scripted, usual_key_env,
+    Echo, Endpoint, HttpClient, Model, ModelError, Replay, Scripted, Secret, connect, scripted, usual_key_env,
 };
 use weir_spec::Script;
 use weir_types::{Explain, Fault, ModelCard, Wire};
@@ -22,6 +23,8 @@ pub(crate) struct ProjectAgents {
     /// Instead of what the spec says.
     iterations: Option<u64>,
     client: HttpClient,
+    /// Where recorded sessions are, for models that replay one.
+    journal: Option<Arc<SqliteJournal>>,
 }
 
 /// Why an agent cannot run.
@@ -44,9 +47,12 @@ pub(crate) enum AgentError {
         /// Where the key should be.
         variable: String,
     },
-    /// Its model is of a kind that chats cannot have.
-    #[error("the model `{0}` only answers in a replay")]
+    /// Its model names no session to replay.
+    #[error("the model `{0}` names no session to replay")]
     Replay(String),
+    /// The session to replay cannot be read.
+    #[error(transparent)]
+    Recorded(#[from] EngineError),
     /// Reading its files was cut short.
     #[error("reading the agent's files was interrupted")]
     Interrupted,
@@ -60,6 +66,7 @@ impl Explain for AgentError {
             Self::Model(error) => error.code(),
             Self::NoKey { .. } => "cli::no-key",
             Self::Replay(_) => "cli::replay",
+            Self::Recorded(error) => error.code(),
             Self::Interrupted => "cli::interrupted",
         }
     }
@@ -73,7 +80,8 @@ impl Explain for AgentError {
                 format!("set it with `export {variable}=…`, or try `model: offline/echo`, which needs none")
                     .into()
             }
-            Self::Replay(_) => "choose another model in the agent's spec".into(),
+            Self::Replay(_) => "write `replay/SESSION`, with an id from `weir session list`".into(),
+            Self::Recorded(error) => error.help(),
             Self::Interrupted => "repeat the command".into(),
         }
     }
@@ -84,6 +92,7 @@ impl Explain for AgentError {
             Self::Script(error) => error.fault(),
             Self::Model(error) => error.fault(),
             Self::NoKey { .. } | Self::Replay(_) => Fault::Input,
+            Self::Recorded(error) => error.fault(),
             Self::Interrupted => Fault::Storage,
         }
     }
@@ -96,13 +105,24 @@ pub(crate) fn tools() -> Functions {
 
 impl ProjectAgents {
     pub(crate) fn new(directory: PathBuf, iterations: Option<u64>) -> Self {
-        Self { directory, iterations, client: HttpClient::new() }
+        Self { directory, iterations, client: HttpClient::new(), journal: None }
+    }
+
+    /// Lets models replay the sessions of this journal.
+    pub(crate) fn with_journal(self, journal: Arc<SqliteJournal>) -> Self {
+        Self { journal: Some(journal), ..self }
     }
 
     async fn load(&self, name: &str) -> Result<Runnable, AgentError> {
         let (directory, name) = (self.directory.clone(), name.to_owned());
         let loaded = tokio::task::spawn_blocking(move || project::load(&directory, &name)).await;
-        self.runnable(&loaded.map_err(|_| AgentError::Interrupted)??)
+        let loaded = loaded.map_err(|_| AgentError::Interrupted)??;
+        let mut runnable = self.runnable(&loaded)?;
+        if let (Wire::Replay, Some(journal)) = (loaded.card.wire, &self.journal) {
+            let recorded = recorded(&**journal, &replayed(&loaded.model)?).await?;
+            runnable.model = Arc::new(Replay::new(recorded));
+        }
+        Ok(runnable)
     }
 
     /// The agent, ready to run. Sends nothing yet, but finds out whether something is missing.
@@ -163,12 +183,23 @@ fn answering(
     match card.wire {
         Wire::Echo => Ok(Arc::new(Echo)),
         Wire::Scripted => Ok(Arc::new(Scripted::new(rules(script))?)),
-        Wire::Replay => Err(AgentError::Replay(name.to_owned())),
+        // What it answers is read when it runs.
+        Wire::Replay => replayed(name).map(|_| Arc::new(Replay::new(Vec::new())) as Arc<dyn Model>),
         Wire::Anthropic | Wire::OpenaiChat | Wire::OpenaiResponses | Wire::Gemini => {
             let key = key(name, card)?;
             Ok(connect(card, name, Endpoint::of(card, name, key), client)?)
         }
     }
+}
+
+/// The session that a model replays: `replay/ID` or `replay/ID@BRANCH`.
+fn replayed(name: &str) -> Result<Address, AgentError> {
+    let parse = || {
+        let (_, text) = name.split_once('/')?;
+        let (session, branch) = text.split_once('@').unwrap_or((text, "main"));
+        Some(Address { session: session.parse().ok()?, branch: branch.parse().ok()? })
+    };
+    parse().ok_or_else(|| AgentError::Replay(name.to_owned()))
 }
 
 /// The key of a model's provider. A place of its own may need none; a provider's usual place always does.

@@ -63,6 +63,7 @@ impl From<Fault> for Exit {
         match fault {
             Fault::Input => Self::Usage,
             Fault::Missing | Fault::Conflict | Fault::Storage | Fault::Damaged => Self::Failed,
+            Fault::Unreachable => Self::Unreachable,
             Fault::Bug => Self::Bug,
         }
     }
@@ -80,8 +81,15 @@ mod tests {
 
     #[test]
     fn whose_fault_it_is_decides_the_code() {
-        let faults =
-            [Fault::Input, Fault::Missing, Fault::Conflict, Fault::Storage, Fault::Damaged, Fault::Bug];
-        assert_eq!(faults.map(|fault| Exit::from(fault) as u8), [2, 1, 1, 1, 1, 70]);
+        let faults = [
+            Fault::Input,
+            Fault::Missing,
+            Fault::Conflict,
+            Fault::Storage,
+            Fault::Unreachable,
+            Fault::Damaged,
+            Fault::Bug,
+        ];
+        assert_eq!(faults.map(|fault| Exit::from(fault) as u8), [2, 1, 1, 1, 4, 1, 70]);
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_blobs::Blobs;
 use weir_engine::{Agents, Engine, EngineError, LockFiles, Options, Setup, Tools};
 use weir_journal_sqlite::SqliteJournal;
 
@@ -26,7 +27,10 @@ pub(crate) struct Host {
 impl Host {
     /// Starts an engine that runs the sessions it is asked to run, and no others.
     pub(crate) async fn start(store: Store, data_dir: &Path, agents: ProjectAgents) -> Outcome<Self> {
-        Self::with(store, data_dir, agents, agents::tools()).await
+        let Store { journal, blobs } = store;
+        let journal = Arc::new(journal);
+        let agents = agents.with_journal(Arc::clone(&journal));
+        Self::over(journal, blobs, data_dir, agents, agents::tools()).await
     }
 
     /// The same with other agents and tools.
@@ -36,8 +40,16 @@ impl Host {
         agents: impl Agents,
         tools: impl Tools,
     ) -> Outcome<Self> {
-        let Store { journal, blobs } = store;
-        let journal = Arc::new(journal);
+        Self::over(Arc::new(store.journal), store.blobs, data_dir, agents, tools).await
+    }
+
+    async fn over(
+        journal: Arc<SqliteJournal>,
+        blobs: Arc<dyn Blobs>,
+        data_dir: &Path,
+        agents: impl Agents,
+        tools: impl Tools,
+    ) -> Outcome<Self> {
         let directory = data_dir.join(OWNERS);
         let path = directory.display().to_string();
         let owners = blocking(move || LockFiles::register(&directory)).await?;

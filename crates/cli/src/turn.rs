@@ -182,7 +182,8 @@ impl Explain for RunFailed {
     }
 
     fn fault(&self) -> Fault {
-        Fault::Storage
+        // Whatever the provider said no to ran and failed; only a provider that was not there is unreachable.
+        if self.class.is_transient() { Fault::Unreachable } else { Fault::Storage }
     }
 }
 

@@ -19,6 +19,7 @@ mod draft;
 mod input;
 mod live;
 mod rebuild;
+mod replay;
 mod shared;
 mod store;
 
@@ -29,6 +30,7 @@ pub use live::LiveDelta;
 pub use outcome::{Approval, Outcome, StopReason};
 pub use owners::{LockFiles, Owners, Standing};
 pub use rebuild::Rebuilt;
+pub use replay::recorded;
 pub use setup::{Adopt, Agents, Options, Runnable, Setup};
 pub use tools::{Asked, Decision, Done, Failed, Function, Functions, Permit, Tools, get_time};
 pub use watch::{Update, Updates};

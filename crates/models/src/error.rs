@@ -106,7 +106,7 @@ impl Explain for ModelError {
             FailureClass::RateLimited
             | FailureClass::Overloaded
             | FailureClass::Transport
-            | FailureClass::Truncated => Fault::Storage,
+            | FailureClass::Truncated => Fault::Unreachable,
             FailureClass::Auth
             | FailureClass::Quota
             | FailureClass::ContextOverflow

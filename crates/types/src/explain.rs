@@ -25,6 +25,8 @@ pub enum Fault {
     Conflict,
     /// The storage under us failed: full, read-only, unreachable. Nothing was changed.
     Storage,
+    /// A service we need cannot be reached, or is too busy.
+    Unreachable,
     /// Stored data is not what was written.
     Damaged,
     /// A broken promise of our own.
@@ -35,7 +37,7 @@ impl Fault {
     /// Whether the same request may succeed later without being changed.
     pub fn is_transient(self) -> bool {
         match self {
-            Self::Storage => true,
+            Self::Storage | Self::Unreachable => true,
             Self::Input | Self::Missing | Self::Conflict | Self::Damaged | Self::Bug => false,
         }
     }

@@ -223,3 +223,35 @@ async fn a_summariser_that_fails_loses_nothing_and_the_turn_goes_on() {
         assert_eq!(conversation(&state).len(), 20, "nothing is lost");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_too_long_for_the_provider_is_made_shorter_once() {
+    let world = World::new();
+    let when = Some(When { summarize: true, ..When::default() });
+    let summary = Reply { when, say: Some("They talked.".to_owned()), ..Reply::default() };
+    let too_long =
+        Reply { error: Some(FailureClass::ContextOverflow), times: Some(1), ..on_user("^now", "") };
+    let again = Reply { error: Some(FailureClass::ContextOverflow), ..on_user("^never", "") };
+    world.agent("long", vec![summary, too_long, again, on_user("", "yes")], &[]);
+    let process = world.start().await;
+    let address = process.engine.new_address();
+    process.engine.begin(&address, new("long"), said("message")).await.unwrap();
+    for n in 0..6 {
+        process.engine.settle(&address).await.unwrap();
+        process.engine.say(&address, said(&format!("message {n} {}", "word ".repeat(50)))).await.unwrap();
+    }
+    process.engine.settle(&address).await.unwrap();
+    let count = async |of: &str| world.kinds(&address).await.iter().filter(|kind| *kind == of).count();
+    assert_eq!(count("context.compacted").await, 0, "the window is large enough");
+    process.engine.say(&address, said("now")).await.unwrap();
+    let outcome = process.engine.settle(&address).await.unwrap();
+    assert_eq!((outcome.stop, outcome.answer.as_deref()), (StopReason::End, Some("yes")), "{outcome:?}");
+    assert_eq!(count("model.failed").await, 1);
+    // In several pieces, since the summariser must not be asked for too much either.
+    assert!(count("context.compacted").await > 0);
+    // A provider that is never satisfied ends the run instead of a loop.
+    process.engine.say(&address, said("never")).await.unwrap();
+    let outcome = process.engine.settle(&address).await.unwrap();
+    assert_eq!((outcome.stop, outcome.class), (StopReason::Failed, Some(FailureClass::ContextOverflow)));
+    assert_eq!(count("model.failed").await, 3, "asked once more, and no more");
+}
