@@ -119,6 +119,11 @@ fn judge(summary: &BTreeMap<&'static str, [f64; 3]>) -> Vec<(&'static str, f64, 
             median("alone_turns_per_fdatasync"),
             0.20,
         ),
+        at_least(
+            "1 session: ≥ 0.20 turns per fdatasync that a task leaves to a thread",
+            median("alone_turns_per_handed_over_fdatasync"),
+            0.20,
+        ),
         at_most("64 sessions: ≤ 0.3 syncs per turn", median("together_commits_per_turn"), 0.3),
         at_least(
             "64 sessions: events/s ≥ 0.5 of the journal's own at 64",

@@ -12,9 +12,9 @@ use crate::Round;
 use crate::subject::Error;
 use crate::world::{World, turn};
 
-/// A session is replaced by a new one after so many turns, as people do, and before its first snapshot, which is a
-/// commit of its own every 256 events.
-const TURNS_MAX: usize = 16;
+/// A session is replaced by a new one after so many turns: what a long conversation costs to send is the model's
+/// affair, and a snapshot, which is a commit of its own, comes only every 256 events.
+const TURNS_MAX: usize = 4;
 
 /// Sessions at once.
 const SESSIONS: usize = 64;
@@ -30,6 +30,9 @@ pub(crate) async fn alone(data: &Path, duration: Duration, found: &mut Round) ->
     found.insert("alone_turns_per_second", turns / seconds);
     found.insert("alone_fdatasyncs_per_second", syncs_per_second);
     found.insert("alone_turns_per_fdatasync", turns / seconds / syncs_per_second);
+    let handed_over = handed_over(data, duration).await?;
+    found.insert("alone_handed_over_fdatasyncs_per_second", handed_over);
+    found.insert("alone_turns_per_handed_over_fdatasync", turns / seconds / handed_over);
     found.insert("alone_commits_per_turn", (after.commits - before.commits) as f64 / turns);
     found.insert("alone_events_per_turn", (after.events - before.events) as f64 / turns);
     world.remove().await
@@ -80,6 +83,33 @@ fn fdatasyncs(data: &Path, duration: Duration) -> Result<f64, Error> {
         count += 1;
     }
     let rate = f64::from(count) / began.elapsed().as_secs_f64();
+    std::fs::remove_file(path)?;
+    Ok(rate)
+}
+
+/// What a task can do that leaves the disk to a thread of its own, as every asynchronous program must.
+async fn handed_over(data: &Path, duration: Duration) -> Result<f64, Error> {
+    let path = data.join("handed-over");
+    let mut file = File::create(&path)?;
+    let (requests, inbox) = std::sync::mpsc::channel::<tokio::sync::oneshot::Sender<std::io::Result<()>>>();
+    let writer = std::thread::spawn(move || {
+        while let Ok(done) = inbox.recv() {
+            let _ = done.send(file.write_all(&[7; 1024]).and_then(|()| file.sync_data()));
+        }
+    });
+    let (began, mut count) = (Instant::now(), 0_u32);
+    // A task of the runtime, as a session is one.
+    let rate = tokio::spawn(async move {
+        while began.elapsed() < duration {
+            let (done, answer) = tokio::sync::oneshot::channel();
+            requests.send(done)?;
+            answer.await??;
+            count += 1;
+        }
+        Ok::<_, Error>(f64::from(count) / began.elapsed().as_secs_f64())
+    });
+    let rate = rate.await??;
+    writer.join().map_err(|_| "the writer broke down")?;
     std::fs::remove_file(path)?;
     Ok(rate)
 }

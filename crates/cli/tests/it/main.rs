@@ -17,6 +17,7 @@ mod processes;
 mod prompt;
 mod reading;
 mod running;
+mod secrets;
 mod session;
 mod transfer;
 mod typed;
