@@ -23,15 +23,11 @@ pub async fn recorded(journal: &dyn Journal, address: &Address) -> Result<Vec<Re
         for event in &page {
             after = event.seq;
             // What cannot be read was answered by a later version; a replay goes as far as it can.
-            match Body::decode(&event.kind, &event.payload) {
-                Ok(Some(Body::ModelRequested(ModelRequested { request_hash: hash, .. }))) => {
-                    request_hash = hash
-                }
-                Ok(Some(body)) => {
-                    answers.extend(answer(body).map(|answer| Recorded { request_hash, answer }))
-                }
-                Ok(None) | Err(_) => {}
+            let Ok(Some(body)) = Body::decode(&event.kind, &event.payload) else { continue };
+            if let Body::ModelRequested(ModelRequested { request_hash: hash, .. }) = &body {
+                request_hash = *hash;
             }
+            answers.extend(answer(body).map(|answer| Recorded { request_hash, answer }));
         }
         if page.len() < PAGE_MAX {
             return Ok(answers);

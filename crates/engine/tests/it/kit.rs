@@ -108,7 +108,7 @@ impl World {
         tools: &[&str],
         change: impl FnOnce(&mut Agent),
     ) -> &Self {
-        let known = self.functions(Arc::new(Fuse::default()));
+        let known = self.functions(&Arc::new(Fuse::default()));
         let (full, card): (String, ModelCard) = Catalog::default().find("scripted/test").unwrap();
         let tool = |name: &&str| known.tool(name).unwrap_or_else(|| agent_tool(name));
         let mut agent = Agent {
@@ -126,7 +126,7 @@ impl World {
     }
 
     /// Tools that leave a mark in the world when they run.
-    pub(crate) fn functions(&self, fuse: Arc<Fuse>) -> Functions {
+    pub(crate) fn functions(&self, fuse: &Arc<Fuse>) -> Functions {
         let effects = [
             ("ask", Effect::Write),
             ("hurry", Effect::Write),
@@ -136,7 +136,7 @@ impl World {
             ("slow", Effect::Write),
         ];
         let marking = effects.map(|(name, effect)| {
-            let (deeds, fuse) = (Arc::clone(&self.deeds), Arc::clone(&fuse));
+            let (deeds, fuse) = (Arc::clone(&self.deeds), Arc::clone(fuse));
             Function::new(name, "leaves a mark", move |permit| {
                 mark(Arc::clone(&deeds), Arc::clone(&fuse), permit)
             })
@@ -159,7 +159,7 @@ impl World {
             journal: Arc::new(Fused { inner: Arc::clone(&self.journal), fuse: Arc::clone(&fuse) }),
             blobs: Arc::clone(&self.blobs),
             agents: Arc::clone(&self.agents) as Arc<dyn Agents>,
-            tools: Arc::new(Gate(self.functions(Arc::clone(&fuse)))),
+            tools: Arc::new(Gate(self.functions(&fuse))),
             owners: Arc::new(Household { me, dead: Arc::clone(&self.dead) }),
             options,
         };
