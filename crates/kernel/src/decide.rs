@@ -10,6 +10,7 @@ use weir_types::{CallId, FailureClass, Json, Purpose, Stop, Timestamp};
 
 use self::asking::Step;
 pub(crate) use self::asking::retries;
+pub use self::asking::time_left_ms;
 use self::calls::{closings, deal_with};
 use crate::agent::Agent;
 use crate::body::{Outcome, Parked};
@@ -130,6 +131,10 @@ pub fn decide(session: &Session, agent: &Agent, now: Timestamp) -> Next {
 
 fn go_on(session: &Session, run: &Run, agent: &Agent, now: Timestamp) -> Next {
     let step = Step { session, run, agent, now };
+    let at_work = matches!(run.phase, Phase::Calling(_) | Phase::Tools);
+    if let Some(why) = step.out_of_time().filter(|_| at_work) {
+        return Next::Park { why, closing: closings(session) };
+    }
     match &run.phase {
         Phase::Calling(_) => Next::Busy,
         Phase::Tools => match session.transcript.last_assistant() {

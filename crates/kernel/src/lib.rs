@@ -40,7 +40,7 @@ pub mod window;
 pub use about::About;
 pub use agent::{Agent, Limits, Tool};
 pub use body::*;
-pub use decide::{Closing, Next, ToolUse, decide};
+pub use decide::{Closing, Next, ToolUse, decide, time_left_ms};
 pub use fold::{At, FoldError};
 pub use session::{
     Activity, AssistantEntry, Call, CallResult, CallState, Compaction, Ended, Ending, Entry, InFlight,

@@ -26,21 +26,28 @@ fn every_operation_applies() {
 
 #[test]
 fn what_does_not_apply_says_why() {
-    let check = |operations: Value, message: &str, code: &str| {
+    let check = |operations: Value, message: &str, code: &str, help: &str| {
         let error = patch(&json!({}), &operations).unwrap_err();
-        assert_eq!((error.to_string().as_str(), error.code(), error.fault()), (message, code, Fault::Input));
-        assert!(!error.help().is_empty());
+        let shown = (error.to_string(), error.code(), error.help(), error.fault());
+        assert_eq!(shown, (message.to_owned(), code, help.into(), Fault::Input));
     };
-    check(json!("add"), "the patch cannot be read", "kernel::patch-unreadable");
+    check(
+        json!("add"),
+        "the patch cannot be read",
+        "kernel::patch-unreadable",
+        "send a JSON Patch (RFC 6902): an array of operations",
+    );
     check(
         json!([{"op": "test", "path": "", "value": 1}]),
         "the patch does not apply",
         "kernel::patch-inapplicable",
+        "read the state again and make the patch for it",
     );
     check(
         json!([{"op": "add", "path": "/x", "value": "x".repeat(BYTES_MAX)}]),
         "the state would have more than 1000000 bytes or 64 levels",
         "kernel::state-too-large",
+        "keep large things in files and only their names in the state",
     );
 }
 

@@ -45,37 +45,76 @@ fn a_plan_covers_the_oldest_and_keeps_40_percent() {
 }
 
 #[test]
-fn what_was_said_since_the_newest_answer_is_never_covered() {
-    let mut story = Story::new();
-    story.say(&"a".repeat(16_000));
-    story.say(&"b".repeat(16_000));
-    story.start_run();
-    assert_eq!(planned(&story), None);
-    story.ask();
-    story.answer("hm");
-    let (usage, cost) = Default::default();
-    story.add(RunFinished { stop: Stop::End, answer: None, usage, cost });
-    story.say("c");
-    story.say("d");
-    story.start_run();
+fn a_plan_covers_as_much_as_it_takes_and_no_more() {
+    let mut story = story(54, 480);
+    let cut = window::cut(&story.agent);
+    let sizes = |story: &Story| -> Vec<u64> {
+        render::units(&story.session).iter().map(|unit| unit.tokens(cut)).collect()
+    };
+    let before = sizes(&story);
     let plan = planned(&story).unwrap();
-    assert!(plan.through <= story.session.transcript.entries[2].seq(), "{plan:?}");
+    story.summarised(plan.through, &"s".repeat(400));
+    let after = sizes(&story);
+    let keep = window::budget(&story.session, &story.agent) * 40 / 100;
+    let rest: u64 = after.iter().sum();
+    assert!(rest <= keep && rest + before[before.len() - after.len() - 1] > keep, "{rest} of {keep}");
+    assert_eq!(plan.tokens, before[..before.len() - after.len()].iter().sum::<u64>());
+    // The next summary takes the place of this one, too.
+    story.agent.limits.context_tokens = Some(4_000);
+    let plan = planned(&story).unwrap();
+    let cut = window::cut(&story.agent);
+    let entries = story.session.transcript.entries.iter().take_while(|entry| entry.seq() <= plan.through);
+    assert_eq!(plan.tokens, entries.map(|entry| Unit::from(entry).tokens(cut)).sum::<u64>() + 100);
 }
 
 #[test]
-fn a_little_is_not_worth_a_call_unless_it_would_be_dropped() {
-    let mut story = Story::of_a_run();
-    story.ask();
-    let large = |tokens: usize| vec![weir_types::Block::text("a".repeat(tokens * 4))];
-    story.answer_blocks(vec![weir_types::Block::text("hello ".repeat(60))], Stop::Paused);
-    story.ask();
-    story.answer_blocks(large(8_000), Stop::Paused);
+fn what_was_said_since_the_newest_answer_is_never_covered() {
+    let mut story = Story::new();
+    let mut check = |said: &str, expected: usize| {
+        if said == "answer" {
+            story.ask();
+            story.answer("a");
+        } else {
+            story.say(said);
+            story.start_run();
+        }
+        assert_eq!(coverable(&story.session.transcript.entries), expected, "{said}");
+        let (usage, cost) = Default::default();
+        story.add(RunFinished { stop: Stop::End, answer: None, usage, cost });
+        if said != "answer" {
+            let run = weir_types::RunId::from_u128(1);
+            story.add(RunStarted { run, trigger: Trigger::Resume, lane: "direct".into() });
+        }
+    };
+    check("one", 0);
+    check("answer", 1);
+    check("two", 2);
+    check("answer", 3);
+    let mut story = Story::new();
+    for _ in 0..3 {
+        story.say(&"m".repeat(16_000));
+    }
+    story.start_run();
     assert_eq!(planned(&story), None);
-    story.ask();
-    story.answer_blocks(large(900), Stop::Paused);
-    // Now all of it is more than the budget.
+}
+
+#[test]
+fn a_little_is_not_worth_a_call_unless_something_would_be_dropped() {
+    let story = |newest: usize| {
+        let mut story = Story::of_a_run();
+        for characters in [400, newest] {
+            story.ask();
+            let text = weir_types::Block::text("a".repeat(characters));
+            story.answer_blocks(vec![text], Stop::Paused);
+        }
+        story
+    };
+    // Over 85 percent of the budget, and over all of it.
+    assert_eq!(planned(&story(32_000)), None);
+    let story = story(36_000);
+    let entries = &story.session.transcript.entries;
     let plan = planned(&story).unwrap();
-    assert_eq!(plan.from, story.session.transcript.entries[0].seq());
+    assert_eq!((plan.from, plan.through), (entries[0].seq(), entries[1].seq()));
 }
 
 #[test]

@@ -23,6 +23,19 @@ pub(crate) fn retries(purpose: Purpose, class: FailureClass, attempt: u32) -> bo
     class.is_transient() && attempt < max
 }
 
+/// How many milliseconds of work a run has left, if that is limited and it is at work.
+pub fn time_left_ms(session: &Session, agent: &Agent, now: Timestamp) -> Option<u64> {
+    let run = session.active_run().filter(|_| !session.is_waiting())?;
+    let max = agent.limits.wall_clock_ms?;
+    Some(max.saturating_sub(worked_ms(session, run, now)))
+}
+
+/// Work since someone last resumed the run. Whatever has happened since the newest event is work, too.
+fn worked_ms(session: &Session, run: &Run, now: Timestamp) -> u64 {
+    let since = u64::try_from(now.as_micros() - session.ts.as_micros()).unwrap_or_default();
+    run.spent.micros.saturating_sub(run.excused.micros).saturating_add(since) / 1_000
+}
+
 /// A run that is about to ask the model something.
 pub(super) struct Step<'a> {
     pub(super) session: &'a Session,
@@ -87,6 +100,13 @@ impl Step<'_> {
         Some(Next::Park { why: Parked::Limit { limit, max }, closing: Vec::new() })
     }
 
+    /// Nothing is waited for beyond the run's time.
+    pub(super) fn out_of_time(&self) -> Option<Parked> {
+        let max = self.agent.limits.wall_clock_ms?;
+        let left = time_left_ms(self.session, self.agent, self.now)?;
+        (left == 0).then_some(Parked::Limit { limit: Limit::WallClock, max })
+    }
+
     /// The first limit that the next call would break. What is reserved for it counts as spent.
     fn limit_reached(&self) -> Option<(Limit, u64)> {
         let (limits, run) = (&self.agent.limits, self.run);
@@ -96,14 +116,12 @@ impl Step<'_> {
         let iterations = since(|spent| spent.iterations) + u64::from(!run.open);
         let tokens = since(|spent| spent.usage.total().saturating_add(spent.reserved_tokens));
         let cost = since(|spent| spent.cost.0);
-        let waited = u64::try_from(self.now.as_micros() - self.session.ts.as_micros()).unwrap_or_default();
-        let micros = since(|spent| spent.micros).saturating_add(waited);
         let checks = [
             (Limit::Iterations, Some(limits.iterations), iterations),
             (Limit::ModelCalls, limits.model_calls, since(|spent| spent.model_calls).saturating_add(1)),
             (Limit::Tokens, limits.tokens, tokens.saturating_add(reserve.tokens)),
             (Limit::Usd, limits.usd.map(|usd| usd.0), cost.saturating_add(reserve.nano.0)),
-            (Limit::WallClock, limits.wall_clock_ms, micros / 1_000),
+            (Limit::WallClock, limits.wall_clock_ms, worked_ms(self.session, run, self.now)),
         ];
         checks
             .into_iter()

@@ -173,6 +173,7 @@ fn what_a_crash_interrupted_is_repeated_if_that_does_no_harm() {
     for tool in ["read", "put", "retry", "child"] {
         let (mut story, call) = Story::of_a_running_call(tool);
         let key = story.call(call).key();
+        assert_eq!(key, call.to_string());
         story.resumed(ResumeReason::Recovery);
         assert_eq!(story.next(), Next::Execute(vec![call]), "{tool}");
         story.started(call);
