@@ -228,15 +228,15 @@ impl Actor {
             Ok(None) => return self.pause(None).await,
             Err(error) => return self.without_agent(error).await,
         };
+        if self.hold == Hold::None && self.session.active_run().is_some() && !self.session.is_waiting() {
+            // What is under way is not ours: its process is gone, or still at it. Claiming tells. And time has not
+            // passed for a run that nobody ran.
+            self.claim();
+        }
         let next = decide(&self.session, &runnable.agent, now());
         match next {
             Next::Rest => self.pause(None).await,
             Next::Wait { due } => self.pause(due).await,
-            // What is under way is not ours: its process is gone, or still at it. Claiming tells.
-            Next::Busy if self.hold == Hold::None => {
-                self.claim();
-                Ok(Flow::Again)
-            }
             Next::Busy => self.write_down_and_wait().await,
             Next::StartRun => Ok(self.start_run(Trigger::Input)),
             Next::CallModel { begin, attempt, not_before } => {

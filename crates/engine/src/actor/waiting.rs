@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use tokio::time::Instant;
 use weir_journal::{PAGE_MAX, now};
-use weir_kernel::{About, Body, Entry, FoldError, Lifecycle, ResumeReason, Trigger};
+use weir_kernel::{About, Body, Entry, FoldError, Lifecycle, ResumeReason, Trigger, time_left_ms};
 use weir_models::{ModelError, Piece};
 use weir_types::Timestamp;
 
@@ -107,8 +107,15 @@ impl Actor {
 
     /// The next moment at which something has to be done, whatever happens.
     fn next_moment(&self) -> Instant {
-        let moments = [self.asking_moment(), self.retry_at];
+        let moments = [self.asking_moment(), self.retry_at, self.out_of_time_at()];
         moments.into_iter().flatten().min().unwrap_or_else(|| Instant::now() + WAIT_MAX)
+    }
+
+    /// When the run has worked for as long as it may.
+    fn out_of_time_at(&self) -> Option<Instant> {
+        let (_, runnable) = self.runnable.as_ref()?;
+        let left = time_left_ms(&self.session, &runnable.agent, now())?;
+        Some(Instant::now() + Duration::from_millis(left + 1))
     }
 
     /// Folds what others have appended.

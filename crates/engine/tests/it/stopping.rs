@@ -255,3 +255,22 @@ async fn a_request_that_is_too_long_for_the_provider_is_made_shorter_once() {
     assert_eq!((outcome.stop, outcome.class), (StopReason::Failed, Some(FailureClass::ContextOverflow)));
     assert_eq!(count("model.failed").await, 3, "asked once more, and no more");
 }
+
+/// On the real clock, which is the one that limits are measured with.
+#[tokio::test]
+async fn nothing_is_waited_for_beyond_the_wall_clock() {
+    let world = World::new();
+    let work = calling(on_user("^work", "Working."), &[("slow", "{}")]);
+    world.agent_with("slow", vec![work, drawling(on_user("", "a very long answer"))], &["slow"], |agent| {
+        agent.limits.wall_clock_ms = Some(200);
+    });
+    let process = world.start().await;
+    for (message, unknown) in [("work", true), ("speak", false)] {
+        let address = process.engine.new_address();
+        process.engine.begin(&address, new("slow"), said(message)).await.unwrap();
+        let outcome = process.engine.settle(&address).await.unwrap();
+        assert_eq!(outcome.stop, StopReason::Budget, "{outcome:?}");
+        let said = conversation(&world.state(&address).await);
+        assert_eq!(said.iter().any(|line| line.contains("outcome unknown")), unknown, "{said:?}");
+    }
+}
