@@ -1,7 +1,8 @@
-use weir_types::{Role, Stop};
+use weir_types::{FailureClass, Role, Stop};
 
 use super::*;
 use crate::body::*;
+use crate::session::Phase;
 use crate::story::Story;
 
 /// A run with so many steps whose results have so many characters, in a window of 10,000 tokens.
@@ -217,4 +218,15 @@ fn a_window_without_end_needs_no_summary() {
     story.agent.card.context_window = u64::MAX;
     assert_eq!(planned(&story), None);
     assert_eq!(window::select(&story.session, &story.agent).unwrap().dropped, 0);
+}
+
+#[test]
+fn the_question_is_shorter_after_an_overflow() {
+    let mut story = story(7, 4_000);
+    story.ask();
+    let Phase::Calling(request) = story.run().phase else { panic!() };
+    story.fails(FailureClass::ContextOverflow);
+    let plan = planned(&story).unwrap();
+    let room = request.estimated_tokens / 2 - tokens::of_text(INSTRUCTIONS) - FRAME_TOKENS;
+    assert_eq!(plan.cut, Cut { share_tokens: room / 6 });
 }

@@ -263,13 +263,15 @@ fn a_conversation_in_plain_words() {
 
 #[test]
 fn ranges_that_make_no_sense_show_nothing() {
-    let story = Story::of_a_run();
+    let mut story = Story::of_a_run();
     let seq = story.session.transcript.entries[0].seq();
+    let later = story.say("more");
     let frame = || Frame { api_name: "m".into(), system: "s".into(), tools: vec![], output_tokens_max: 7 };
     let cut = Cut { share_tokens: 100 };
     let shown = |ranges: &[[Seq; 2]]| request(&story.session, frame(), ranges, cut).messages.len();
     assert_eq!(shown(&[[seq, seq]]), 1);
     assert_eq!(shown(&[[seq, Seq(99)]]), 0);
+    assert_eq!(shown(&[[later, seq]]), 0);
     assert_eq!(shown(&[]), 0);
     let whole = request(&story.session, frame(), &[[seq, seq]], cut);
     assert_eq!((whole.model.as_str(), whole.system.as_str(), whole.output_tokens_max), ("m", "s", 7));

@@ -73,6 +73,8 @@ fn a_summary_may_stand_before_an_answer() {
     story.summarised(seqs[1], "the first was read");
     let window = selected(&story);
     assert_eq!(window.ranges, [[seqs[2], seqs[4]]]);
+    // What comes before is counted.
+    assert_eq!(crate::tokens::of_messages(&story.request().messages), window.tokens);
     story.agent.card.context_window = 1_000 + story.agent.fixed_tokens() + window.tokens - 1;
     let window = selected(&story);
     assert_eq!((window.ranges, window.dropped), (vec![[seqs[3], seqs[4]]], 1));
