@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use weir_journal::now;
+use weir_journal::{mint_run, now};
 use weir_kernel::{
     About, Body, CallState, Closing, Next, Phase, ResumeReason, RunCancelled, RunErrored, RunFinished,
     RunParked, RunStarted, Session, SessionCreated, SessionResumed, ToolFailed, Trigger, decide,
@@ -328,8 +328,7 @@ impl Actor {
     }
 
     fn start_run(&mut self, trigger: Trigger) -> Flow {
-        let run = RunId::from_u128(u128::from_be_bytes(weir_journal::mint().to_bytes()));
-        self.decided(RunStarted { run, trigger, lane: "direct".to_owned() })
+        self.decided(RunStarted { run: mint_run(), trigger, lane: "direct".to_owned() })
     }
 
     fn resumed(&mut self, reason: ResumeReason) {

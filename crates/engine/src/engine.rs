@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_journal::{Branch, Expected, Fork, Ownership, Part};
+use weir_journal::{Branch, Expected, Fork, Ownership, Part, mint_session};
 use weir_kernel::{
     About, ApprovalDenied, ApprovalGranted, Body, ExternalSignal, RunCancelRequested, Session, SessionClosed,
     SessionCreated, SessionHalted, SessionUpdated, UserMessage,
 };
-use weir_types::{Block, BranchName, Json, Seq, SessionId};
+use weir_types::{Block, BranchName, Json, Seq};
 
 use crate::actor::{Command, attrs};
 use crate::address::Address;
 use crate::adopt;
-use crate::draft::new_event;
+use crate::draft::{Draft, Nature};
 use crate::error::EngineError;
 use crate::input;
 use crate::outcome::Outcome;
@@ -84,7 +84,7 @@ impl Engine {
 
     /// An address for a session to begin.
     pub fn new_address(&self) -> Address {
-        Address::main(SessionId::from_u128(u128::from_be_bytes(weir_journal::mint().to_bytes())))
+        Address::main(mint_session())
     }
 
     /// Begins a session with something said. Durable when it returns; see [`Engine::settle`] for what comes of it.
@@ -247,16 +247,14 @@ impl Engine {
         let Some((mut session, fork)) = loaded.and_then(|loaded| Some((loaded.session, loaded.fork?))) else {
             return Ok((address, branch));
         };
-        let body = Body::from(fork);
-        let event = new_event(&body, &About::default());
-        let ts = event.at().unwrap_or_default().max(session.ts);
-        session.apply_body(weir_kernel::At { seq: session.seq.next(), ts, id: event.id() }, &body);
+        let mut draft = Draft::default();
+        draft.add(&mut session, fork.into(), About::default(), Nature::Decision);
         let part = Part {
             branch: address.branch_id(),
             expected: Expected::Exactly(at),
             key: None,
             owner: Ownership::Unchecked,
-            events: vec![event],
+            events: draft.to_append().0,
             attrs: Some(attrs(&session)),
         };
         journal.append(vec![part]).await?;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use weir_journal::{AppendError, Expected, Ownership, Part};
-use weir_kernel::{About, At, Body, Lifecycle, Session};
+use weir_kernel::{About, Body, Lifecycle};
 use weir_types::Seq;
 
 use crate::actor::{Command, Reply, Standing, attrs};
 use crate::address::Address;
-use crate::draft::new_event;
+use crate::draft::{Draft, Nature};
 use crate::error::EngineError;
 use crate::outcome::Outcome;
 use crate::shared::{Handle, Shared};
@@ -80,28 +80,24 @@ async fn append(shared: &Shared, address: &Address, body: &Body, actor: &str) ->
     let Some(loaded) = loaded.filter(|loaded| loaded.session.created.is_some()) else {
         return Err(EngineError::NoSession(address.clone()));
     };
-    let (mut session, head) = (loaded.session.clone(), loaded.session.seq);
+    let head = loaded.session.seq;
+    let mut session = loaded.session;
     if let Lifecycle::Closed(_) = session.lifecycle {
         return Err(EngineError::Closed(address.clone()));
     }
-    let mut events = Vec::new();
-    let mut add = |session: &mut Session, body: &Body, about: &About| {
-        let event = new_event(body, about);
-        let ts = event.at().unwrap_or_default().max(session.ts);
-        session.apply_body(At { seq: session.seq.next(), ts, id: event.id() }, body);
-        events.push(event);
-    };
+    let mut draft = Draft::default();
     if let Some(fork) = loaded.fork {
-        add(&mut session, &fork.into(), &About::default());
+        draft.add(&mut session, fork.into(), About::default(), Nature::Decision);
     }
     let run = session.run.as_ref().map(|run| run.id);
-    add(&mut session, body, &About { actor: Some(actor.to_owned()), run, ..About::default() });
+    let about = About { actor: Some(actor.to_owned()), run, ..About::default() };
+    draft.add(&mut session, body.clone(), about, Nature::Fact);
     let part = Part {
         branch: address.branch_id(),
         expected: Expected::Exactly(head),
         key: None,
         owner: Ownership::Unchecked,
-        events,
+        events: draft.to_append().0,
         attrs: Some(attrs(&session)),
     };
     let appended = journal.append(vec![part]).await?;

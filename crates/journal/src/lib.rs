@@ -66,7 +66,7 @@ pub use listing::{
     Attrs, Branch, Fork, ForkPoint, Head, ListAfter, ListFilter, Listed, Status, StatusError, StreamSummary,
 };
 pub use memory::MemoryJournal;
-pub use mint::{mint, mint_owner, now};
+pub use mint::{mint, mint_call, mint_owner, mint_run, mint_session, now};
 pub use port::{Answer, Journal, PAGE_MAX, Tail};
 pub use snapshot::{FoldVersion, SNAPSHOT_MAX, SNAPSHOTS_KEPT, Snapshot};
 pub use verify::{Problem, Report, VerifyProgress, silent};

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use weir_types::{EventId, OwnerId, Timestamp};
+use weir_types::{CallId, EventId, OwnerId, RunId, SessionId, Timestamp};
 
 /// A fresh event id, greater than every one minted before it in this process.
 pub fn mint() -> EventId {
@@ -13,6 +13,21 @@ pub fn mint() -> EventId {
 /// A fresh owner id.
 pub fn mint_owner() -> OwnerId {
     OwnerId::from_u128(next())
+}
+
+/// A fresh session id.
+pub fn mint_session() -> SessionId {
+    SessionId::from_u128(next())
+}
+
+/// A fresh run id.
+pub fn mint_run() -> RunId {
+    RunId::from_u128(next())
+}
+
+/// A fresh call id.
+pub fn mint_call() -> CallId {
+    CallId::from_u128(next())
 }
 
 /// The wall clock, as events are stamped with it.

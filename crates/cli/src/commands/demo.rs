@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use weir_engine::Address;
-use weir_journal::{Journal, PAGE_MAX};
+use weir_journal::{Journal, PAGE_MAX, mint_session};
 use weir_kernel::{Body, Ending, Session};
 use weir_types::{Event, Explain, Fault, Seq, SessionId};
 
@@ -105,7 +105,7 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
 }
 
 async fn give(data_dir: &Path, ledger: &Path, out: &mut Out) -> Outcome<Seen> {
-    let session = SessionId::from_u128(u128::from_be_bytes(weir_journal::mint().to_bytes()));
+    let session = mint_session();
     let mut tour = Tour::new(data_dir, ledger, session, out)?;
     let asked = ask(&mut tour).await?;
     let killed = kill(&mut tour).await?;

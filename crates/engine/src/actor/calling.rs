@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::task::JoinError;
 use tokio::time::Instant;
-use weir_journal::{Attrs, Expected, Ownership, Part, Status};
+use weir_journal::{Attrs, Expected, Ownership, Part, Status, mint_call, mint_session};
 use weir_kernel::{
     About, Agent, ApprovalExpired, ApprovalRequested, Call, CallState, Outcome as Effected, Parent,
     RunCancelRequested, SessionCreated, Tool, ToolCompleted, ToolDecided, ToolFailed, ToolRequested,
@@ -42,7 +42,7 @@ impl Actor {
         for asked in uses {
             let tool = agent.tools.iter().find(|tool| tool.definition.name == asked.tool);
             self.decided(ToolRequested {
-                call: CallId::from_u128(u128::from_be_bytes(weir_journal::mint().to_bytes())),
+                call: mint_call(),
                 provider_id: asked.provider_id,
                 tool: asked.tool,
                 source: tool.map_or_else(|| "unknown".to_owned(), |tool| tool.source.clone()),
@@ -153,7 +153,7 @@ impl Actor {
             return Ok(child);
         }
         let runnable = self.shared.setup.agents.agent(agent).await.map_err(EngineError::Agent)?;
-        let child = SessionId::from_u128(u128::from_be_bytes(weir_journal::mint().to_bytes()));
+        let child = mint_session();
         let principal = self.session.created.as_ref().map(|created| created.principal.clone());
         let created = SessionCreated {
             agent: agent.to_owned(),

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::Notify;
 use weir_blobs::{Blobs, MemoryBlobs};
@@ -14,16 +16,16 @@ use weir_engine::{
     Permit, Runnable, Said, Setup, Standing, Tools, get_time,
 };
 use weir_journal::{
-    Answer, AppendError, Appended, Branch, Fork, ForkError, Head, Journal, KeyedPart, ListAfter, ListFilter,
-    Listed, MemoryJournal, Part, ReadError, Report, Snapshot, StorageError, StorageFailure, StreamSummary,
-    Tail, VerifyProgress, mint_owner,
+    Answer, AppendError, Appended, Branch, Expected, Fork, ForkError, Head, Journal, KeyedPart, ListAfter,
+    ListFilter, Listed, MemoryJournal, NewEvent, Part, ReadError, Report, Snapshot, StorageError,
+    StorageFailure, StreamSummary, Tail, VerifyProgress, mint_owner,
 };
 use weir_kernel::{Agent, Limits, Session, Tool};
 use weir_models::scripted::{Call, Reply, Script, When};
-use weir_models::{Model, Scripted};
+use weir_models::{Model, ModelError, Piece, Scripted};
 use weir_types::{
-    Block, BranchId, Catalog, Effect, Event, EventId, Hash, Json, Kind, ModelCard, OwnerId, Position, Risk,
-    Seq, StreamName, ToolDefinition, text_of,
+    Block, BranchId, Catalog, Effect, Event, EventId, Hash, Json, Kind, ModelCard, OwnerId, Position,
+    Request, Risk, Seq, StreamName, ToolDefinition, Wire, text_of,
 };
 
 /// Longest any test waits for anything, in the paused clock or the real one.
@@ -108,6 +110,19 @@ impl World {
         tools: &[&str],
         change: impl FnOnce(&mut Agent),
     ) -> &Self {
+        // No model is asked before the journal says so.
+        let model: Arc<dyn Model> = Arc::new(Witness { model, journal: Arc::clone(&self.journal) });
+        self.add(name, model, tools, change)
+    }
+
+    /// Adds an agent whose model nobody watches.
+    pub(crate) fn add(
+        &self,
+        name: &str,
+        model: Arc<dyn Model>,
+        tools: &[&str],
+        change: impl FnOnce(&mut Agent),
+    ) -> &Self {
         let known = self.functions(&Arc::new(Fuse::default()));
         let (full, card): (String, ModelCard) = Catalog::default().find("scripted/test").unwrap();
         let tool = |name: &&str| known.tool(name).unwrap_or_else(|| agent_tool(name));
@@ -136,11 +151,9 @@ impl World {
             ("slow", Effect::Write),
         ];
         let marking = effects.map(|(name, effect)| {
-            let (deeds, fuse) = (Arc::clone(&self.deeds), Arc::clone(fuse));
-            Function::new(name, "leaves a mark", move |permit| {
-                mark(Arc::clone(&deeds), Arc::clone(&fuse), permit)
-            })
-            .with(|tool| (tool.effect, tool.risk) = (effect, Risk::Medium))
+            let (world, fuse) = (self.clone(), Arc::clone(fuse));
+            Function::new(name, "leaves a mark", move |permit| mark(world.clone(), Arc::clone(&fuse), permit))
+                .with(|tool| (tool.effect, tool.risk) = (effect, Risk::Medium))
         });
         Functions::new(marking.into_iter().chain([get_time()]))
     }
@@ -220,20 +233,65 @@ impl World {
     }
 }
 
-async fn mark(
-    deeds: Arc<Mutex<Vec<Deed>>>,
-    fuse: Arc<Fuse>,
-    permit: Permit,
-) -> Result<Done, weir_engine::Failed> {
+async fn mark(world: World, fuse: Arc<Fuse>, permit: Permit) -> Result<Done, weir_engine::Failed> {
     fuse.unless_blown().await;
+    // No tool runs before the journal says so.
+    let started = [permit.key(), &format!("\"attempt\":{}", permit.attempt())];
+    assert!(says(&*world.journal, "tool.started", &started).await, "{permit:?} is not written down");
     let deed =
-        Deed { tool: permit.tool().to_owned(), key: permit.key().to_owned(), attempt: permit.attempt() };
-    deeds.lock().unwrap().push(deed);
+        |tool: &str| Deed { tool: tool.to_owned(), key: permit.key().to_owned(), attempt: permit.attempt() };
+    world.deeds.lock().unwrap().push(deed(permit.tool()));
     if permit.tool() == "slow" {
         tokio::time::sleep(Duration::from_secs(5)).await;
+        fuse.unless_blown().await;
+        world.deeds.lock().unwrap().push(deed("slow, to its end"));
     }
     fuse.unless_blown().await;
     Ok(Done::text(format!("{} {}", permit.tool(), permit.input().as_str())))
+}
+
+/// Whether the journal has an event of this kind that contains all of these words.
+async fn says(journal: &dyn Journal, kind: &str, words: &[&str]) -> bool {
+    let mut after = Position(0);
+    loop {
+        let page = journal.read_all(after, 1_000).await.unwrap();
+        let Some(last) = page.last() else { return false };
+        after = last.position;
+        let matches = |event: &Event| {
+            let payload = String::from_utf8_lossy(&event.payload);
+            event.kind.as_str() == kind && words.iter().all(|word| payload.contains(word))
+        };
+        if page.iter().any(matches) {
+            return true;
+        }
+    }
+}
+
+/// A model that looks into the journal before it answers.
+struct Witness {
+    model: Arc<dyn Model>,
+    journal: Arc<dyn Journal>,
+}
+
+impl Model for Witness {
+    fn wire(&self) -> Wire {
+        self.model.wire()
+    }
+
+    fn encode(&self, request: &Request) -> Result<Bytes, ModelError> {
+        self.model.encode(request)
+    }
+
+    fn stream(&self, body: Bytes, attempt: u32) -> BoxStream<'static, Result<Piece, ModelError>> {
+        let (journal, hash) = (Arc::clone(&self.journal), Hash::of(&body).to_string());
+        let pieces = self.model.stream(body, attempt);
+        let look = async move {
+            let asked = [hash.as_str(), &format!("\"attempt\":{attempt}")];
+            assert!(says(&*journal, "model.requested", &asked).await, "the request is not written down");
+            pieces
+        };
+        look.flatten_stream().boxed()
+    }
 }
 
 fn agent_tool(agent: &str) -> Tool {
@@ -346,6 +404,8 @@ pub(crate) struct Fuse {
     appends: AtomicU64,
     /// 0: never.
     full_after: AtomicU64,
+    /// Somebody else appends just before, every other time, so many times.
+    intrusions: AtomicU64,
     blown: AtomicBool,
     notify: Notify,
 }
@@ -358,6 +418,23 @@ impl Fuse {
 
     pub(crate) fn free_space(&self) {
         self.full_after.store(u64::MAX, Ordering::SeqCst);
+    }
+
+    /// Lets somebody else append just before this process does, each time it tries for the first time.
+    pub(crate) fn intruding(times: u64) -> Self {
+        Self { intrusions: AtomicU64::new(2 * times), ..Self::default() }
+    }
+
+    /// What somebody else appends before these parts.
+    fn intrusion(&self, parts: &[Part]) -> Option<Vec<Part>> {
+        let part = parts.first().filter(|part| matches!(part.expected, Expected::Exactly(_)))?;
+        let left = self.intrusions.load(Ordering::SeqCst);
+        self.intrusions.store(left.saturating_sub(1), Ordering::SeqCst);
+        if left == 0 || left % 2 == 1 {
+            return None;
+        }
+        let signal = NewEvent::new("external.signal".parse().unwrap(), r#"{"name":"tick","data":1}"#);
+        Some(vec![Part::new(part.branch.clone(), vec![signal])])
     }
 
     fn refused(&self) -> Option<AppendError> {
@@ -442,6 +519,9 @@ struct Fused {
 impl Journal for Fused {
     fn append(&self, parts: Vec<Part>) -> Answer<'_, Vec<Appended>, AppendError> {
         let append = async {
+            if let Some(others) = self.fuse.intrusion(&parts) {
+                self.inner.append(others).await.unwrap();
+            }
             match self.fuse.refused() {
                 Some(error) => Err(error),
                 None => self.fuse.around(self.inner.append(parts)).await,

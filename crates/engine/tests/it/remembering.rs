@@ -171,7 +171,8 @@ async fn ten_thousand_waiting_sessions_cost_little() {
         Options { path: directory.path().join("journal.db"), blobs: Arc::clone(&world.blobs), vfs: None };
     let world = World { journal: Arc::new(SqliteJournal::open(options).await.unwrap()), ..world };
     let ask = calling(on_user("", "May I?"), &[("ask", "{}")]);
-    world.agent("careful", vec![ask, on_tool("ask", "done")], &["ask"]);
+    let script = weir_models::scripted::Script { replies: vec![ask, on_tool("ask", "done")] };
+    world.add("careful", Arc::new(weir_models::Scripted::new(script).unwrap()), &["ask"], |_| {});
     let process =
         world.start_with(Fuse::default(), |options| options.idle_after = Duration::from_millis(1)).await;
     let wait = |_| async {
@@ -180,7 +181,7 @@ async fn ten_thousand_waiting_sessions_cost_little() {
         assert_eq!(process.engine.settle(&address).await.unwrap().stop, StopReason::Approval);
     };
     use futures_util::StreamExt;
-    futures_util::stream::iter(0..10_000).for_each_concurrent(256, wait).await;
+    futures_util::stream::iter(0..10_000).for_each_concurrent(32, wait).await;
     let gone = async {
         while process.engine.active() > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;

@@ -67,6 +67,33 @@ async fn what_others_send_reaches_the_owner_and_never_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_input_just_before_every_commit_changes_what_is_told_and_nothing_else() {
+    let world = World::new();
+    let tools = [("look", "{}"), ("send", "{}"), ("slow", "{}")];
+    let work = calling(on_user("^work", "Working."), &tools);
+    world.agent("busy", vec![work, on_tool("slow", "worked"), on_user("", "yes")], &["look", "send", "slow"]);
+    let process = world.start_with(Fuse::intruding(12), |_| {}).await;
+    let address = process.engine.new_address();
+    process.engine.begin(&address, new("busy"), said("work")).await.unwrap();
+    // Each run is followed by one more for what came during its last commit, until nobody intrudes any more.
+    let outcome = tokio::time::timeout(PATIENCE, process.engine.settle(&address)).await.unwrap().unwrap();
+    assert_eq!(outcome.stop, StopReason::End, "{outcome:?}");
+    let said = conversation(&world.state(&address).await);
+    let expected = [
+        "user: work",
+        "assistant: Working.",
+        "look: None look {}",
+        "send: None send {}",
+        "slow: None slow {}",
+    ];
+    assert_eq!(said[..5], expected, "{said:#?}");
+    assert_eq!(world.deeds.lock().unwrap().len(), 4, "each tool ran once, and the slow one to its end");
+    let told = said.iter().filter(|line| line.starts_with("user: <signal")).count();
+    let sent = world.kinds(&address).await.iter().filter(|kind| *kind == "external.signal").count();
+    assert_eq!((told, sent), (12, 12));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cancel_from_elsewhere_stops_the_run_and_not_the_session() {
     let world = slow();
     let (one, two) = (world.start().await, world.start().await);
@@ -78,6 +105,9 @@ async fn a_cancel_from_elsewhere_stops_the_run_and_not_the_session() {
     assert_eq!(outcome.stop, StopReason::Cancelled);
     let said_so_far = conversation(&world.state(&address).await);
     assert!(said_so_far[2].starts_with("slow: Some(Unknown) outcome unknown"), "{said_so_far:#?}");
+    // The tool was stopped, too: it never comes to its end.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(world.deeds.lock().unwrap().len(), 1);
     one.engine.say(&address, said("and now")).await.unwrap();
     assert_eq!(one.engine.settle(&address).await.unwrap().answer.as_deref(), Some("and now, sure"));
 }
