@@ -119,6 +119,8 @@ async fn a_fork_shares_the_past_and_its_requests_begin_with_the_same_bytes() {
     for at in 1..=kinds.len() as u64 {
         let name = format!("from-{at}").parse().unwrap();
         let (fork, _) = process.engine.fork(&address, Seq(at), name).await.unwrap();
+        assert_eq!(world.kinds(&fork).await[at as usize..], ["branch.forked"], "at {at}");
+        assert!(world.state(&fork).await.run.is_none(), "what was open is closed, at {at}");
         process.engine.say(&fork, said("and now?")).await.unwrap();
         let outcome = process.engine.settle(&fork).await.unwrap();
         assert_eq!(outcome.stop, StopReason::End, "at {at}: {outcome:?}");
