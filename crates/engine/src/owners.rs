@@ -10,6 +10,12 @@ use rustix::fs::FlockOperation;
 use weir_journal::mint_owner;
 use weir_types::OwnerId;
 
+/// What the file of a process is called before it is locked, in front of its id.
+const UNNAMED: &str = "new-";
+
+/// Most files that one process looks at when it begins.
+const LOOKED_AT_MAX: usize = 1_000;
+
 /// Tells the living from the dead.
 pub trait Owners: Send + Sync + 'static {
     /// This process.
@@ -44,18 +50,21 @@ pub struct LockFiles {
 }
 
 impl LockFiles {
-    /// Registers this process. Makes the directory if need be.
+    /// Registers this process, and clears away what dead ones have left. Makes the directory if need be.
     ///
     /// # Errors
     /// When the file cannot be made or locked.
     pub fn register(directory: &Path) -> io::Result<Self> {
         fs::create_dir_all(directory)?;
+        clear_away(directory);
         let me = mint_owner();
+        // It has its name only once it is locked: nobody can take it for a dead one's in between.
+        let unnamed = directory.join(format!("{UNNAMED}{me}"));
         // The standard library opens files close-on-exec: a child does not keep its parent alive.
-        let mut lock =
-            OpenOptions::new().write(true).create_new(true).open(directory.join(me.to_string()))?;
+        let mut lock = OpenOptions::new().write(true).create_new(true).open(&unnamed)?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
         write!(lock, "{}", std::process::id())?;
+        fs::rename(&unnamed, directory.join(me.to_string()))?;
         Ok(Self { directory: directory.to_owned(), me, _lock: lock })
     }
 }
@@ -76,6 +85,16 @@ impl Owners for LockFiles {
     }
 }
 
+/// Removes the files of dead processes. Whoever cannot be looked at is left alone.
+fn clear_away(directory: &Path) {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten().take(LOOKED_AT_MAX);
+    for entry in entries {
+        if entry.file_name().to_str().is_some_and(|name| name.parse::<OwnerId>().is_ok()) {
+            let _ = look(&entry.path());
+        }
+    }
+}
+
 fn look(path: &Path) -> io::Result<Standing> {
     let mut file = match File::open(path) {
         Ok(file) => file,
@@ -83,7 +102,8 @@ fn look(path: &Path) -> io::Result<Standing> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Standing::Dead),
         Err(error) => return Err(error),
     };
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    // Shared, so that two who look at the same moment do not take one another for the owner.
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
         Ok(()) => {
             let _ = fs::remove_file(path);
             Ok(Standing::Dead)
@@ -124,5 +144,14 @@ mod tests {
         assert_eq!(one.standing(killed).await.unwrap(), Standing::Dead);
         assert!(!directory.path().join(killed.to_string()).exists());
         assert_eq!(one.standing(mint_owner()).await.unwrap(), Standing::Dead);
+        // Whoever comes next clears away what the dead have left, and nothing else.
+        fs::write(directory.path().join(killed.to_string()), "4194304").unwrap();
+        fs::write(directory.path().join("notes.txt"), "mine").unwrap();
+        let three = LockFiles::register(directory.path()).unwrap();
+        let mut left: Vec<String> = (fs::read_dir(directory.path()).unwrap())
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(left, [one.me().to_string(), three.me().to_string(), "notes.txt".to_owned()]);
     }
 }
