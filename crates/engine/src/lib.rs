@@ -3,6 +3,52 @@
 //! An [`Engine`] runs sessions: it folds their events, asks the kernel what to do, writes the intent down, does it, and
 //! writes down what came of it. Nothing that happens to the process between two steps loses, repeats or wedges a
 //! session: whoever takes it up folds again and decides again.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use futures_util::FutureExt;
+//! use futures_util::future::BoxFuture;
+//! use weir_blobs::{Blobs, MemoryBlobs};
+//! use weir_engine::{Agents, Engine, Explained, Functions, LockFiles, New, Options, Runnable, Said, Setup};
+//! use weir_journal::MemoryJournal;
+//! use weir_kernel::{Agent, Limits};
+//! use weir_models::Echo;
+//! use weir_types::{Block, Catalog, Hash};
+//!
+//! struct Parrot(Arc<Runnable>);
+//!
+//! impl Agents for Parrot {
+//!     fn agent<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
+//!         std::future::ready(Ok(Arc::clone(&self.0))).boxed()
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! let (model, card) = Catalog::default().find("offline/echo")?;
+//! let system = "You repeat what you hear.".to_owned();
+//! let agent = Agent { name: "parrot".into(), model, card, system, tools: vec![], limits: Limits::default() };
+//! let parrot = Runnable { agent, model: Arc::new(Echo), manifest: Hash::of(b"parrot") };
+//! let blobs: Arc<dyn Blobs> = Arc::new(MemoryBlobs::new());
+//! let engine = Engine::start(Setup {
+//!     journal: Arc::new(MemoryJournal::new(Arc::clone(&blobs))),
+//!     blobs,
+//!     agents: Arc::new(Parrot(Arc::new(parrot))),
+//!     tools: Arc::new(Functions::default()),
+//!     owners: Arc::new(LockFiles::register(directory.path())?),
+//!     options: Options::default(),
+//! })
+//! .await?;
+//!
+//! let session = engine.new_address();
+//! let new = New { agent: "parrot".into(), principal: "user:you".into(), ..New::default() };
+//! let said = Said { content: vec![Block::text("hello")], actor: "user:you".into(), ..Said::default() };
+//! engine.begin(&session, new, said).await?; // durable from here on
+//! assert_eq!(engine.settle(&session).await?.answer.as_deref(), Some("hello"));
+//! # Ok(())
+//! # }
+//! ```
 
 mod address;
 mod engine;

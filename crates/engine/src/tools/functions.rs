@@ -22,7 +22,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// A tool with no arguments that reads; change [`Function::tool`] for anything else.
+    /// A tool with no arguments that reads; say more about it with [`Function::with`].
     pub fn new<F, A>(name: &str, description: &str, work: F) -> Self
     where
         F: Fn(Permit) -> A + Send + Sync + 'static,

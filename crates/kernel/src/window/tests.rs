@@ -60,8 +60,10 @@ fn a_window_begins_with_the_user() {
     story.add(RunFinished { stop: Stop::End, answer: None, usage, cost });
     let latest = story.say("next");
     assert_eq!(selected(&story).ranges, [[seqs(&story)[0], latest]]);
+    story.agent.card.context_window = 1_000 + story.agent.fixed_tokens() + selected(&story).tokens;
+    assert_eq!(selected(&story).dropped, 0);
     // Room for all the answers, but not for the message that they answer.
-    story.agent.card.context_window = 1_000 + story.agent.fixed_tokens() + selected(&story).tokens - 1;
+    story.agent.card.context_window -= 1;
     let window = selected(&story);
     assert_eq!((window.ranges, window.dropped), (vec![[latest, latest]], 5));
 }
@@ -78,6 +80,18 @@ fn a_summary_may_stand_before_an_answer() {
     story.agent.card.context_window = 1_000 + story.agent.fixed_tokens() + window.tokens - 1;
     let window = selected(&story);
     assert_eq!((window.ranges, window.dropped), (vec![[seqs[3], seqs[4]]], 1));
+}
+
+#[test]
+fn a_summary_alone_may_stand_before_an_answer() {
+    let mut story = story(3, 10, 300);
+    let latest = story.say("next");
+    story.ask();
+    let seqs = seqs(&story);
+    story.summarised(seqs[1], "the first was read");
+    assert_eq!(story.session.transcript.pinned, None);
+    story.agent.card.context_window = 1_000 + story.agent.fixed_tokens() + selected(&story).tokens - 1;
+    assert_eq!(selected(&story).ranges, [[seqs[3], latest]]);
 }
 
 #[test]
@@ -129,7 +143,7 @@ fn the_newest_step_is_given_up_before_the_message() {
 
 #[test]
 fn a_window_that_overflowed_is_halved() {
-    let mut story = story(2, 300, 10_000);
+    let mut story = story(2, 1_000, 10_000);
     story.ask();
     let sent = selected(&story).tokens;
     story.fails(FailureClass::ContextOverflow);
