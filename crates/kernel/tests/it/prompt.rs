@@ -10,7 +10,7 @@ use crate::sim::{Sim, ops, settings};
 #[test]
 fn every_request_is_valid_and_can_be_made_again() {
     let seen = RefCell::new(BTreeSet::new());
-    let outcome = runner(120).run(&(settings(), ops()), |(settings, ops)| {
+    let outcome = runner(250).run(&(settings(), ops()), |(settings, ops)| {
         let mut sim = Sim::new(settings.agent());
         ops.iter().for_each(|op| sim.happen(op));
         assert_eq!(sim.fold(sim.events.len()), sim.session);

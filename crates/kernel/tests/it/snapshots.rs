@@ -14,7 +14,7 @@ fn through_a_snapshot(session: &Session) -> Session {
 
 #[test]
 fn a_fold_that_goes_on_from_a_snapshot_is_the_fold_of_all() {
-    let outcome = runner(20).run(&(settings(), ops()), |(settings, ops)| {
+    let outcome = runner(30).run(&(settings(), ops()), |(settings, ops)| {
         let mut sim = Sim::new(settings.agent());
         ops.iter().for_each(|op| sim.happen(op));
         let mut session = Session::default();
@@ -31,7 +31,7 @@ fn a_fold_that_goes_on_from_a_snapshot_is_the_fold_of_all() {
 /// Payloads of any kind in any order, such as no engine writes: nothing panics, snapshots hold, requests are valid.
 #[test]
 fn no_history_is_too_odd() {
-    let outcome = runner(60).run(&(settings(), vec(bodies::any_body(), 0..60)), |(settings, bodies)| {
+    let outcome = runner(100).run(&(settings(), vec(bodies::any_body(), 0..60)), |(settings, bodies)| {
         let agent = settings.agent();
         let mut session = Session::default();
         for (seq, body) in (1u64..).zip(&bodies) {

@@ -114,3 +114,37 @@ fn a_parked_run_does_not_age() {
     story.resumed(ResumeReason::Asked);
     assert_eq!(story.run().spent.micros, worked);
 }
+
+#[test]
+fn nothing_is_waited_for_beyond_the_time_of_the_run() {
+    let out_of_time = |mut story: Story, closing: Vec<Closing>| {
+        let left = |story: &Story| time_left_ms(&story.session, &story.agent, story.at());
+        assert_eq!(left(&story), None);
+        story.agent.limits.wall_clock_ms = Some(story.run().spent.micros / 1_000 + 50);
+        assert_eq!((left(&story), story.next()), (Some(50), Next::Busy));
+        story.now += 49_000;
+        assert_eq!((left(&story), story.next()), (Some(1), Next::Busy));
+        story.now += 1_000;
+        let max = story.agent.limits.wall_clock_ms.unwrap();
+        let park = Next::Park { why: Parked::Limit { limit: Limit::WallClock, max }, closing };
+        assert_eq!((left(&story), story.next()), (Some(0), park));
+        story
+    };
+    let mut story = Story::of_a_run();
+    story.ask();
+    let mut story = out_of_time(story, vec![]);
+    story.add(RunParked { why: Parked::Limit { limit: Limit::WallClock, max: 1 } });
+    assert_eq!(time_left_ms(&story.session, &story.agent, story.at()), None);
+    let (story, call) = Story::of_a_running_call("write");
+    out_of_time(story, vec![stopped(call)]);
+}
+
+#[test]
+fn people_have_all_the_time_there_is() {
+    let (mut story, [call]) = Story::of_calls(["write"]);
+    story.agent.limits.wall_clock_ms = Some(10);
+    story.ask_someone(call, None);
+    story.now += 60_000_000;
+    assert_eq!(time_left_ms(&story.session, &story.agent, story.at()), None);
+    assert_eq!(story.next(), Next::Wait { due: None });
+}
