@@ -26,6 +26,7 @@ use weir_types::{BranchId, CallId, FailureClass, OwnerId, RunId, Seq, Timestamp,
 use self::asking::Attempt;
 use self::calling::Finished;
 pub(crate) use self::commit::attrs;
+pub use self::commit::status;
 use crate::address::Address;
 use crate::draft::{Draft, Nature};
 use crate::error::EngineError;

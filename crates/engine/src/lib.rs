@@ -69,6 +69,7 @@ mod replay;
 mod shared;
 mod store;
 
+pub use actor::status;
 pub use address::{Address, stream_of};
 pub use engine::{Engine, New, Said};
 pub use error::{EngineError, Explained};

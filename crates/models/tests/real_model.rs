@@ -51,8 +51,24 @@ fn asks(text: &str) -> Message {
     says(Role::User, vec![Block::text(text)])
 }
 
-/// What was streamed, and the answer.
+/// What was streamed, and the answer. Like the engine, asks again when the connection broke: this server closes
+/// connections after some answers without saying so, at times just as the next request is sent on them.
 async fn ask(model: &dyn Model, messages: Vec<Message>) -> Result<(String, Answer), ModelError> {
+    let mut failed = None;
+    for attempt in 1..=5 {
+        match ask_once(model, messages.clone(), attempt).await {
+            Err(error) if error.class == FailureClass::Transport => failed = Some(error),
+            answer => return answer,
+        }
+    }
+    Err(failed.expect("there was an attempt"))
+}
+
+async fn ask_once(
+    model: &dyn Model,
+    messages: Vec<Message>,
+    attempt: u32,
+) -> Result<(String, Answer), ModelError> {
     let request = Request {
         model: "smollm2".into(),
         system: "You are a helpful assistant.".into(),
@@ -62,7 +78,7 @@ async fn ask(model: &dyn Model, messages: Vec<Message>) -> Result<(String, Answe
         purpose: Purpose::Turn,
     };
     let body = model.encode(&request).unwrap();
-    let pieces = model.stream(body, 1).collect::<Vec<_>>();
+    let pieces = model.stream(body, attempt).collect::<Vec<_>>();
     let mut streamed = String::new();
     for piece in tokio::time::timeout(DEADLINE, pieces).await.expect("the model never ended its answer") {
         match piece? {

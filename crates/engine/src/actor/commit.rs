@@ -138,7 +138,8 @@ pub(crate) fn attrs(session: &Session) -> Attrs {
     }
 }
 
-fn status(session: &Session) -> Status {
+/// What a session is doing, as its row in a listing says.
+pub fn status(session: &Session) -> Status {
     match (&session.lifecycle, &session.run) {
         (Lifecycle::Closed(_), _) => Status::Closed,
         (Lifecycle::Halted(_), _) => Status::Halted,

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 use weir_engine::{Outcome as Came, StopReason};
-use weir_journal::Status;
 use weir_kernel::{Call, CallState, Lifecycle, Session};
 use weir_types::{CallId, Json, Usage};
 
@@ -20,18 +19,6 @@ pub(super) struct OpenCall {
     tool: String,
     input: Json,
     state: &'static str,
-}
-
-/// What a session is doing, as its row in the list says.
-pub(super) fn status(session: &Session) -> Status {
-    match (&session.lifecycle, &session.run) {
-        (Lifecycle::Closed(_), _) => Status::Closed,
-        (Lifecycle::Halted(_), _) => Status::Halted,
-        (Lifecycle::Open, Some(run)) if run.parked.is_some() || session.is_waiting() => Status::Waiting,
-        (Lifecycle::Open, Some(_)) => Status::Running,
-        (Lifecycle::Open, None) if !session.inbox.is_empty() => Status::Running,
-        (Lifecycle::Open, None) => Status::Idle,
-    }
 }
 
 /// The calls that have not ended.

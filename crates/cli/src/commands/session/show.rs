@@ -179,7 +179,7 @@ async fn show(host: &Host, address: &Address, out: &mut Out) -> Outcome {
             principal: created.map(|created| created.principal.as_str()),
             title: session.title.as_deref(),
             labels: &session.labels,
-            status: overview::status(&session),
+            status: weir_engine::status(&session),
             pid: runner.flatten(),
             began,
             updated: session.ts,
@@ -212,7 +212,7 @@ async fn show(host: &Host, address: &Address, out: &mut Out) -> Outcome {
 }
 
 fn status_words(session: &Session, runner: Option<Option<u32>>) -> String {
-    let status = overview::status(session);
+    let status = weir_engine::status(session);
     match (status, runner) {
         (Status::Running, Some(Some(pid))) => format!("{status} in process {pid}"),
         (Status::Running, Some(None)) => format!("{status} in another process"),
@@ -305,7 +305,7 @@ fn print_state(address: &Address, session: &Session, out: &mut Out) -> Outcome {
     let mut rows = vec![("session", address.to_string())];
     rows.push(("event", format!("{} at {}", thousands(session.seq.0), session.ts)));
     rows.extend(overview::rows(session));
-    rows.push(("status", overview::status(session).to_string()));
+    rows.push(("status", weir_engine::status(session).to_string()));
     if let Some(run) = &session.run {
         rows.push(("run", format!("{}, iteration {}", run.id, run.iteration)));
     }
