@@ -123,6 +123,8 @@ fn a_grant_that_comes_too_late_is_none_and_the_call_expires() {
     story.granted(call, hash, None);
     assert_eq!(story.next(), Next::Close(vec![closing.clone()]));
     story.add(ApprovalExpired { call });
+    let (class, message) = ("expired".to_owned(), "nobody approved it in time".to_owned());
+    assert_eq!(story.call(call).state, crate::CallState::Refused { class, message });
     assert_eq!(story.next(), Next::Close(vec![closing]));
 }
 
