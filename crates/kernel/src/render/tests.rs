@@ -183,6 +183,7 @@ fn a_call_that_no_provider_would_take_back_is_mended() {
         assert_eq!((told.view, told.sent.is_some()), (view, verbatim));
     };
     check(call("read", r#" {"a" : 1}"#), "read", r#"{"a" : 1}"#, true);
+    check(call("get-time_2", "{}"), "get-time_2", "{}", true);
     check(call("multi_tool_use.parallel", "{}"), "multi_tool_use_parallel", "{}", false);
     check(call("", "{}"), "unnamed", "{}", false);
     check(call(&"é".repeat(70), "{}"), &"_".repeat(64), "{}", false);

@@ -59,10 +59,10 @@ fn attachments_stay_as_long_as_there_is_room() {
     let note = |count: usize| words(&format!("[… attachments left out for want of room: {count} …]"));
     assert_eq!(shown(&content, 2 * of_one + 60), [image(), image(), words("what is this? "), note(1)]);
     assert_eq!(shown(&content, 60), [words("what is this? "), note(3)]);
-    // Words that are longer than half of the share give way.
-    let long = vec![words(&"w".repeat(20_000)), image()];
-    let kept = shown(&long, 4_000);
-    assert_eq!((&kept[0], kept.len()), (&image(), 2));
+    // Words get half of the share, if they need it.
+    let kept = shown(&[words(&"w".repeat(20_000)), image(), image()], 4_000);
+    assert_eq!((&kept[0], &kept[2], kept.len()), (&image(), &note(1), 3));
+    assert!(kept[1].as_text().is_some_and(|text| text.len() > 4 * 2_000));
     assert_eq!(shown(&[image()], 60), [note(1)]);
 }
 
