@@ -91,3 +91,14 @@ fn making_room_counts() {
     assert!(patch(&app, &json!([{"op": "remove", "path": "/a"}, more])).is_ok());
     assert!(patch(&app, &json!([{"op": "move", "from": "/a", "path": "/b"}])).is_ok());
 }
+
+#[test]
+fn fractions_survive_a_snapshot() {
+    let mut bits: u64 = 0x9E37_79B9_7F4A_7C15;
+    for _ in 0..10_000 {
+        bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let before = json!(f64::from_bits(bits));
+        let after: Value = serde_json::from_str(&before.to_string()).unwrap();
+        assert_eq!(after, before);
+    }
+}

@@ -19,9 +19,15 @@ pub(crate) fn of_every_kind() -> Vec<BoxedStrategy<Body>> {
     all
 }
 
-/// A payload of any kind.
+/// A payload of any kind, more often of one that a conversation is made of.
 pub(crate) fn any_body() -> impl Strategy<Value = Body> {
-    proptest::strategy::Union::new(of_every_kind())
+    let weight = |kind: &str| match kind {
+        "user.message" | "run.started" | "model.requested" | "assistant.message" => 10,
+        "tool.requested" | "tool.completed" | "context.compacted" => 5,
+        _ => 1,
+    };
+    let weights = Body::KINDS.iter().map(|kind| weight(kind));
+    proptest::strategy::Union::new_weighted(weights.zip(of_every_kind()).collect())
 }
 
 pub(crate) fn about() -> impl Strategy<Value = About> {

@@ -31,6 +31,7 @@ fn every_request_is_valid_and_can_be_made_again() {
         "finished",
         "fork",
         "halted",
+        "late",
         "limit",
         "prefix",
         "trimmed",

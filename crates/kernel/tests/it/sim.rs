@@ -151,6 +151,9 @@ impl Sim {
         let budget = window::budget(&self.session, &self.agent);
         assert!(tokens <= window.tokens, "{tokens} tokens, {} were counted", window.tokens);
         assert!(window.tokens <= budget, "{} tokens do not fit {budget}", window.tokens);
+        let free = self.agent.context_tokens() - self.agent.output_tokens_max();
+        let counted = self.session.gauge.corrected(tokens::of_request(request));
+        assert!(counted <= free, "the provider will count {counted} tokens, {free} are free");
         self.check_latest(request, window);
         let blocks = check::blocks(request);
         let summary = self.session.transcript.summary.as_ref().map(|summary| summary.seq);
@@ -175,6 +178,9 @@ impl Sim {
     fn check_latest(&self, request: &Request, window: &window::Window) {
         let transcript = &self.session.transcript;
         let latest = self.session.inbox.last().or_else(|| transcript.last_user()).unwrap();
+        let input = |(_, body): &&(At, Body)| matches!(body, Body::UserMessage(_) | Body::ExternalSignal(_));
+        let last_input = self.events.iter().rfind(input).unwrap();
+        assert_eq!(latest.seq, last_input.0.seq, "the latest message is forgotten");
         let entries = transcript.entries.iter().map(Entry::seq);
         let units: Vec<Seq> = entries.chain(self.session.inbox.iter().map(|entry| entry.seq)).collect();
         let place = |seq: Seq| units.iter().position(|unit| *unit == seq);

@@ -31,6 +31,7 @@ impl Sim {
             Op::Summarise(size) => self.summarise(*size),
             Op::ModelFails(class) => self.model_fails(*class, 0),
             Op::ToolAnswers(content) => self.tool_completed(content.clone()),
+            Op::Late => self.late_result(),
             Op::Wait(millis) => self.now += i64::from(*millis) * 1_000,
             Op::Crash(times) => (0..*times).for_each(|_| self.crash()),
             Op::CrashIn(appends) => self.crash_in = Some(*appends),
@@ -138,6 +139,17 @@ impl Sim {
         }
     }
 
+    /// A tool that nobody listens to any more has something to say.
+    fn late_result(&mut self) {
+        let calls = self.session.transcript.last_assistant().map_or(&[][..], |entry| &entry.calls);
+        let Some(call) = calls.iter().find(|call| matches!(call.state, CallState::Done(_))) else { return };
+        let (call, before) = (call.id, self.session.transcript.clone());
+        let content = vec![Block::text("late")];
+        self.append(ToolCompleted { call, content, changed_files: vec![], stub: false });
+        self.seen.insert("late");
+        assert_eq!(self.session.transcript, before);
+    }
+
     fn finish_first(&mut self) -> Option<CallId> {
         let call = (!self.running.is_empty()).then(|| self.running.remove(0))?;
         self.finished.insert(call);
@@ -154,7 +166,7 @@ impl Sim {
                 Body::from(ApprovalGranted { call, by, input_hash, input: None, scope: Scope::Once })
             }
             Decision::GrantEdited => {
-                let input = Some(Json::empty_object());
+                let input = Some(Json::null());
                 ApprovalGranted { call, by, input_hash, input, scope: Scope::Once }.into()
             }
             Decision::GrantOther => {
@@ -207,6 +219,7 @@ impl Sim {
                 self.append(RunFinished { stop, answer: None, usage, cost });
             }
             Next::Fail { class, message } => {
+                assert!(!message.contains("no message"), "{message}");
                 self.seen.insert(if message.contains("does not fit") { "does not fit" } else { "errored" });
                 self.append(RunErrored { class, message });
             }

@@ -24,6 +24,8 @@ pub(crate) enum Op {
     Summarise(usize),
     ModelFails(FailureClass),
     ToolAnswers(Vec<Block>),
+    /// A result comes after its call was closed.
+    Late,
     Wait(u32),
     /// The process goes down, and again as soon as it is up.
     Crash(u8),
@@ -46,6 +48,7 @@ pub(crate) struct Answer {
     pub(crate) calls: Vec<(&'static str, &'static str)>,
     pub(crate) text: usize,
     pub(crate) odd: Vec<Block>,
+    pub(crate) odd_last: bool,
     pub(crate) stop: Stop,
     /// What the provider counts, in percent of what we estimate.
     pub(crate) counted: u64,
@@ -61,15 +64,16 @@ pub(crate) enum Decision {
 
 impl Answer {
     pub(crate) fn content(&self) -> Vec<Block> {
-        let mut content = self.odd.clone();
-        if self.text > 0 {
-            content.push(Block::text("a".repeat(self.text)));
-        }
-        content.extend(self.calls.iter().map(|(id, tool)| {
+        let text = (self.text > 0).then(|| Block::text("a".repeat(self.text)));
+        let calls = self.calls.iter().map(|(id, tool)| {
             let input = Json::parse(r#"{"path":"x"}"#).unwrap();
             Block::from(View::ToolUse { id: (*id).into(), name: (*tool).into(), input })
-        }));
-        content
+        });
+        let usual = text.into_iter().chain(calls);
+        match self.odd_last {
+            true => usual.chain(self.odd.clone()).collect(),
+            false => self.odd.iter().cloned().chain(usual).collect(),
+        }
     }
 }
 
@@ -86,6 +90,7 @@ fn op() -> impl Strategy<Value = Op> {
         4 => prop_oneof![0..300usize, size()].prop_map(Op::Summarise),
         2 => select(FailureClass::ALL.to_vec()).prop_map(Op::ModelFails),
         1 => vec(bodies::block(), 0..3).prop_map(Op::ToolAnswers),
+        1 => Just(Op::Late),
         2 => (0..100_000u32).prop_map(Op::Wait),
         2 => (1..5u8).prop_map(Op::Crash),
         3 => (0..8u32).prop_map(Op::CrashIn),
@@ -117,11 +122,7 @@ fn answer() -> impl Strategy<Value = Answer> {
     let stop =
         select(vec![Stop::End, Stop::End, Stop::ToolUse, Stop::MaxTokens, Stop::Refused, Stop::Paused]);
     let odd = prop_oneof![4 => Just(vec![]), 1 => vec(bodies::block(), 1..3)];
-    (calls, size(), odd, stop, 30..500u64).prop_map(|(calls, text, odd, stop, counted)| Answer {
-        calls,
-        text,
-        odd,
-        stop,
-        counted,
-    })
+    (calls, size(), odd, any::<bool>(), stop, 30..500u64).prop_map(
+        |(calls, text, odd, odd_last, stop, counted)| Answer { calls, text, odd, odd_last, stop, counted },
+    )
 }
