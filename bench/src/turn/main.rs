@@ -45,9 +45,26 @@ struct Args {
     /// Where the journals are made; they are removed afterwards [default: target/bench-data]
     #[arg(long)]
     data: Option<PathBuf>,
+    /// Measure one part alone, and leave no file: for a profiler
+    #[arg(long, value_name = "PART")]
+    only: Option<Part>,
     /// Print, but leave no file in bench/results
     #[arg(long)]
     no_save: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    Alone,
+    Together,
+    FirstToken,
+    Resume,
+}
+
+impl Args {
+    fn wants(&self, part: Part) -> bool {
+        self.only.is_none_or(|only| only == part)
+    }
 }
 
 /// What one round found, by name.
@@ -74,17 +91,28 @@ async fn run(args: &Args) -> Result<(), Error> {
     for round in 1..=args.rounds {
         eprintln!("round {round} of {}", args.rounds);
         let mut found = Round::new();
-        turns::alone(&data, duration, &mut found).await?;
-        turns::together(&data, duration, &mut found).await?;
-        first_token::measure(&data, duration, &mut found).await?;
+        if args.wants(Part::Alone) {
+            turns::alone(&data, duration, &mut found).await?;
+        }
+        if args.wants(Part::Together) {
+            turns::together(&data, duration, &mut found).await?;
+        }
+        if args.wants(Part::FirstToken) {
+            first_token::measure(&data, duration, &mut found).await?;
+        }
         rounds.push(found);
     }
-    eprintln!("a session of {} events", args.events);
-    let mut once = Round::new();
-    resume::measure(&data, args.events, &mut once).await?;
-    rounds.push(once);
-
+    if args.wants(Part::Resume) {
+        eprintln!("a session of {} events", args.events);
+        let mut once = Round::new();
+        resume::measure(&data, args.events, &mut once).await?;
+        rounds.push(once);
+    }
     let summary = summarise(&rounds);
+    if args.only.is_some() {
+        print(&summary, &[]);
+        return Ok(());
+    }
     let targets = judge(&summary);
     print(&summary, &targets);
     if !args.no_save {
