@@ -104,7 +104,7 @@ impl fmt::Display for Problems {
 
 impl Problem {
     fn to_text(&self, paint: Paint) -> String {
-        let Diagnostic { code, file, span, message, help, related } = &self.diagnostic;
+        let Diagnostic { code, file, span, message, help, related, .. } = &self.diagnostic;
         let head = format!("error[{code}]:");
         let mut text = format!("{} {}\n", paint.error(&head), printable(message));
         let labelled = match &self.snippet {

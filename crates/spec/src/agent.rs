@@ -1,13 +1,14 @@
 //! `agents/<name>/spec.yaml`: one agent.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_types::{Catalog, Explain, ModelCard, NanoUsd};
+use weir_types::{Catalog, Effect, Explain, ModelCard, NanoUsd, OnInterrupt};
 
 use crate::diagnostic::{Diagnostic, Findings, Span, Spanned};
 use crate::fields::{Fields, Shape, similar};
 use crate::node::{Node, excerpt};
-use crate::{values, yaml};
+use crate::{Access, Approval, McpServer, Principal, Role, SecretRef, values, yaml};
 
 /// Iterations of a run when the spec says nothing.
 pub const ITERATIONS_DEFAULT: u64 = 10;
@@ -47,17 +48,86 @@ pub struct AgentSpec {
     pub description: String,
     /// The tools it is given, in order.
     pub tools: Vec<ToolEntry>,
+    /// The skills it has, as written and as what they stand for.
+    pub skills: Vec<Skill>,
+    /// Who may talk to it.
+    pub acl: Vec<AclEntry<Role>>,
+    /// Where its model has to run.
+    pub region: Option<Spanned<String>>,
     /// What a run of it may use.
     pub limits: Limits,
     /// Where its file is, for problems that are found later.
     pub file: String,
 }
 
-/// One tool of an agent.
+/// One tool of an agent, or all tools of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolEntry {
-    /// One of [`BUILTIN_TOOLS`].
+    /// Where it comes from, as written in `name` or `server`.
     pub name: Spanned<String>,
+    /// What that stands for.
+    pub source: ToolSource,
+    /// The highest level it is offered at.
+    pub access: Access,
+    /// The tools of a server that are offered; all of them, if absent.
+    pub only: Option<Vec<Spanned<String>>>,
+    /// Whether calls need approval, whatever the rules say.
+    pub approval: Option<Approval>,
+    /// What repeating a call does, if the author knows better than the tool says.
+    pub effect: Option<Effect>,
+    /// What happens to a write that a crash interrupted.
+    pub on_interrupt: OnInterrupt,
+    /// The hosts that `http` may reach.
+    pub hosts: Vec<String>,
+    /// The environment of a server that is started here.
+    pub env: BTreeMap<String, SecretRef>,
+}
+
+/// Where a tool comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolSource {
+    /// One of [`BUILTIN_TOOLS`].
+    Builtin(&'static str),
+    /// `tools/<stem>`: the file `tools/<stem>.ts`.
+    Script(String),
+    /// `weir://<agent>`.
+    Agent(String),
+    /// `mcp://…`.
+    Mcp(McpServer),
+}
+
+/// A skill that an agent has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skill {
+    /// As written.
+    pub name: Spanned<String>,
+    /// What it stands for.
+    pub source: SkillRef,
+}
+
+/// Where a skill is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SkillRef {
+    /// A directory of the project with a `SKILL.md`; the path within the project.
+    Local(String),
+    /// `registry/namespace/name@version`.
+    Registry {
+        /// The registry: a name of `registries`, or a host.
+        registry: String,
+        /// `namespace/name`.
+        path: String,
+        /// The version.
+        version: String,
+    },
+}
+
+/// Who has which role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AclEntry<R> {
+    /// Who.
+    pub principal: Spanned<Principal>,
+    /// The role.
+    pub role: R,
 }
 
 /// What a run may use.
@@ -123,7 +193,7 @@ impl AgentSpec {
     }
 
     fn problem(&self, code: &'static str, span: Span, message: String, help: String) -> Vec<Diagnostic> {
-        vec![Diagnostic { code, file: self.file.clone(), span, message, help, related: Vec::new() }]
+        vec![Diagnostic::error(code, &self.file, span, message, help)]
     }
 }
 
@@ -144,6 +214,9 @@ fn agent(root: &Node, findings: &mut Findings) -> Option<AgentSpec> {
         model: model?,
         description: description.unwrap_or_default(),
         tools,
+        skills: Vec::new(),
+        acl: Vec::new(),
+        region: None,
         limits,
         file: findings.file().to_owned(),
     })
@@ -221,7 +294,17 @@ fn tool(node: &Node, findings: &mut Findings) -> Option<ToolEntry> {
     let name = fields.require("name", "name: get_time", findings)?;
     let name = values::text(name, "name", findings)?;
     if BUILTIN_TOOLS.contains(&name.value.as_str()) {
-        return Some(ToolEntry { name });
+        return Some(ToolEntry {
+            name,
+            source: ToolSource::Builtin("get_time"),
+            access: Access::Read,
+            only: None,
+            approval: None,
+            effect: None,
+            on_interrupt: OnInterrupt::default(),
+            hosts: vec![],
+            env: BTreeMap::new(),
+        });
     }
     let shown = excerpt(&name.value);
     let offered = format!("this version offers: {}", BUILTIN_TOOLS.join(", "));

@@ -2,14 +2,18 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 /// Most problems told about one file. Whoever has more has one problem.
 const DIAGNOSTICS_MAX: usize = 100;
 
 /// One problem in a file of the project.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
-    /// A stable name such as `spec::unknown-key`.
+    /// A stable name such as `spec::unknown-key`; see [`crate::CODES`].
     pub code: &'static str,
+    /// Whether it stands in the way.
+    pub severity: Severity,
     /// The file, as it was named to us.
     pub file: String,
     /// Where in it.
@@ -20,11 +24,25 @@ pub struct Diagnostic {
     pub help: String,
     /// Other places that have to do with it.
     pub related: Vec<Related>,
+    /// Whether what stands at `span` may be a secret: whoever shows the line masks it. See [`crate::mask`].
+    pub hide: bool,
 }
 
-/// A place that has to do with a problem elsewhere in the same file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Whether a problem stands in the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// There is no manifest until it is mended.
+    Error,
+    /// Probably not what was meant.
+    Warning,
+}
+
+/// A place that has to do with a problem elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Related {
+    /// The file it is in.
+    pub file: String,
     /// Where.
     pub span: Span,
     /// What is there.
@@ -32,7 +50,7 @@ pub struct Related {
 }
 
 /// A part of a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Span {
     /// Its first byte.
     pub start: usize,
@@ -51,6 +69,65 @@ pub struct Spanned<T> {
     pub value: T,
     /// Its place.
     pub span: Span,
+}
+
+impl Span {
+    /// The beginning of a file, for what is wrong with all of it.
+    pub const START: Self = Self { start: 0, end: 0, line: 1, column: 1 };
+}
+
+impl Diagnostic {
+    /// An error with nothing related to it.
+    pub fn error(
+        code: &'static str,
+        file: &str,
+        span: Span,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Self {
+        Self {
+            code,
+            severity: Severity::Error,
+            file: file.to_owned(),
+            span,
+            message: message.into(),
+            help: help.into(),
+            related: Vec::new(),
+            hide: false,
+        }
+    }
+
+    /// The same, but it does not stand in the way.
+    #[must_use]
+    pub fn warning(self) -> Self {
+        Self { severity: Severity::Warning, ..self }
+    }
+
+    /// The same, with another place that has to do with it.
+    #[must_use]
+    pub fn related(mut self, file: &str, span: Span, message: impl Into<String>) -> Self {
+        self.related.push(Related { file: file.to_owned(), span, message: message.into() });
+        self
+    }
+
+    /// The same, but what stands there is not to be shown.
+    #[must_use]
+    pub fn hidden(self) -> Self {
+        Self { hide: true, ..self }
+    }
+
+    /// Whether it stands in the way.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+/// Puts problems into the order in which they are shown: by file, by place, by code.
+pub fn sort(diagnostics: &mut [Diagnostic]) {
+    diagnostics.sort_by(|a, b| {
+        let key = |d: &Diagnostic| (d.span.start, d.span.end, d.code);
+        a.file.cmp(&b.file).then_with(|| key(a).cmp(&key(b))).then_with(|| a.message.cmp(&b.message))
+    });
 }
 
 /// `file:line:column: message`, for a log; a terminal deserves the source line as well.
@@ -84,43 +161,60 @@ impl Findings {
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
-        self.add_related(code, span, message, help, Vec::new());
+        let problem = Diagnostic::error(code, &self.file, span, message, help);
+        self.push(problem);
     }
 
-    pub(crate) fn add_related(
+    pub(crate) fn warn(
         &mut self,
         code: &'static str,
         span: Span,
         message: impl Into<String>,
         help: impl Into<String>,
-        related: Vec<Related>,
     ) {
+        let problem = Diagnostic::error(code, &self.file, span, message, help).warning();
+        self.push(problem);
+    }
+
+    /// Something that is here twice, and may not be.
+    pub(crate) fn twice(
+        &mut self,
+        code: &'static str,
+        [first, again]: [Span; 2],
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        let problem = Diagnostic::error(code, &self.file, again, message, help);
+        let problem = problem.related(&self.file, first, "first here");
+        self.push(problem);
+    }
+
+    pub(crate) fn push(&mut self, problem: Diagnostic) {
         if self.found.len() >= DIAGNOSTICS_MAX {
             self.left_out += 1;
             return;
         }
-        let (message, help) = (message.into(), help.into());
-        self.found.push(Diagnostic { code, file: self.file.clone(), span, message, help, related });
+        self.found.push(problem);
     }
 
-    /// The value, unless something is wrong with it. Problems come in the order of the file.
-    pub(crate) fn conclude<T>(mut self, value: Option<T>) -> Result<T, Vec<Diagnostic>> {
-        self.found.sort_by_key(|diagnostic| diagnostic.span.start);
+    /// Everything found, in the order of the file.
+    pub(crate) fn finish(mut self) -> Vec<Diagnostic> {
+        sort(&mut self.found);
         if self.left_out > 0 {
             let span = self.found.last().map(|last| last.span).unwrap_or_default();
             let message = format!("{} more problems are not shown", self.left_out);
-            self.found.push(Diagnostic {
-                code: "spec::too-many",
-                file: self.file.clone(),
-                span,
-                message,
-                help: "mend these first".to_owned(),
-                related: Vec::new(),
-            });
+            let more = Diagnostic::error("spec::too-many", &self.file, span, message, "mend these first");
+            self.found.push(more);
         }
+        self.found
+    }
+
+    /// The value, unless something is wrong with it.
+    pub(crate) fn conclude<T>(self, value: Option<T>) -> Result<T, Vec<Diagnostic>> {
+        let found = self.finish();
         match value {
-            Some(value) if self.found.is_empty() => Ok(value),
-            _ => Err(self.found),
+            Some(value) if !found.iter().any(Diagnostic::is_error) => Ok(value),
+            _ => Err(found),
         }
     }
 }

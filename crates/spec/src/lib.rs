@@ -15,22 +15,46 @@
 //! assert_eq!(problems[0].help, "did you mean `model`?");
 //! ```
 
+mod access;
 mod agent;
+pub mod canonical;
 mod diagnostic;
+mod diff;
 mod duration;
 mod fields;
 mod json;
+mod loops;
+pub mod manifest;
 mod node;
+mod principal;
 mod project;
+mod rules;
+mod scenario;
 mod script;
+mod server;
 mod slip;
 mod source;
+mod sources;
 mod values;
 mod yaml;
 
-pub use agent::{AgentSpec, BUILTIN_TOOLS, ITERATIONS_DEFAULT, Limits, ToolEntry};
-pub use diagnostic::{Diagnostic, Related, Span, Spanned};
+pub use access::{Access, Acl, Approval, Credential, CredentialKind, Role, SecretRef, SecretRefError};
+pub use agent::{
+    AclEntry, AgentSpec, BUILTIN_TOOLS, ITERATIONS_DEFAULT, Limits, Skill, SkillRef, ToolEntry, ToolSource,
+};
+pub use diagnostic::{Diagnostic, Related, Severity, Span, Spanned, sort};
+pub use diff::Change;
 pub use duration::{DurationError, parse_duration};
-pub use project::Project;
+pub use loops::{Concurrency, LoopSpec, Missed, WhenFull};
+pub use manifest::Manifest;
+pub use principal::{BUILTIN_GROUPS, Principal, PrincipalError};
+pub use project::{Group, Project, ServerCredentials, ToolGrant};
+pub use rules::{
+    Budget, Condition, Example, Examples, Hold, Hook, HookAction, Hooks, Lane, Mode, Rollback, Routing, Rule,
+    Scope, Test, Verdict,
+};
+pub use scenario::{Expect, ExpectedCall, RunStop, Scenario, Step, TestModel, TestSpec};
 pub use script::{Call, Reply, Script, When};
+pub use server::{Launcher, McpServer, ServerError, is_loopback};
 pub use source::FILE_BYTES_MAX;
+pub use sources::{AgentSource, IDENTITY_FILES, Identity, Model, Reading, Sources};

@@ -1,11 +1,15 @@
 //! `weir.yaml`: what the agents of a project share.
 
+use std::collections::BTreeMap;
+
 use weir_types::{ModelCard, Price, Wire};
 
+use crate::agent::AclEntry;
 use crate::diagnostic::{Diagnostic, Findings, Spanned};
 use crate::fields::{Fields, Shape};
 use crate::node::{Node, Value, excerpt};
-use crate::{values, yaml};
+use crate::rules::{Budget, Hooks, Routing, Rule, Scope};
+use crate::{Access, Credential, Principal, values, yaml};
 
 const PROJECT: Shape = Shape {
     what: "a project",
@@ -54,6 +58,57 @@ pub struct Project {
     pub name: Option<Spanned<String>>,
     /// What it adds to the model catalog, in the order of the file.
     pub models: Vec<(String, ModelCard)>,
+    /// Identities that are nobody's.
+    pub service_accounts: Vec<Spanned<String>>,
+    /// Groups and their members; absent when groups come from somewhere else.
+    pub groups: Option<Vec<Group>>,
+    /// Who may use which tool.
+    pub tool_grants: Vec<ToolGrant>,
+    /// How servers are convinced of who is asking.
+    pub mcp_credentials: Vec<ServerCredentials>,
+    /// What happens to calls; the first that matches decides.
+    pub rules: Vec<Spanned<Rule>>,
+    /// What may be used, each with the place of its dollars or its name.
+    pub budgets: BTreeMap<Scope, Spanned<Budget>>,
+    /// Whether nobody approves what they asked for themselves.
+    pub four_eyes: bool,
+    /// What happens around every append.
+    pub hooks: Hooks,
+    /// Files that agents can search.
+    pub knowledge: Vec<Spanned<String>>,
+    /// Where turns run.
+    pub routing: Routing,
+    /// Where models have to run, unless an agent says otherwise.
+    pub region: Option<Spanned<String>>,
+    /// Where skills are fetched from: a URL, or a directory.
+    pub registries: BTreeMap<String, Spanned<String>>,
+}
+
+/// A group and its members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its name.
+    pub name: Spanned<String>,
+    /// Its members.
+    pub members: Vec<Spanned<Principal>>,
+}
+
+/// Who may use a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolGrant {
+    /// The tool, as agents list it: `mcp://…`, `weir://…`, `tools/…` or the name of a built-in.
+    pub tool: Spanned<String>,
+    /// Who may use it, up to which level.
+    pub grants: Vec<AclEntry<Access>>,
+}
+
+/// The credentials of one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerCredentials {
+    /// The server, as agents list it.
+    pub server: Spanned<String>,
+    /// Whose credential it is.
+    pub credentials: Vec<(Spanned<Principal>, Credential)>,
 }
 
 impl Project {
@@ -72,7 +127,7 @@ fn project(root: &Node, findings: &mut Findings) -> Option<Project> {
     let fields = Fields::of(root, &PROJECT, findings)?;
     let name = fields.get("project").and_then(|node| values::name(node, "project", findings));
     let models = fields.get("models").and_then(|node| models(node, findings)).unwrap_or_default();
-    Some(Project { name, models })
+    Some(Project { name, models, ..Project::default() })
 }
 
 fn models(node: &Node, findings: &mut Findings) -> Option<Vec<(String, ModelCard)>> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use weir_types::{FailureClass, Json, Stop, Usage};
 
 use crate::diagnostic::{Diagnostic, Findings, Span};
@@ -33,57 +34,90 @@ const STOPS: [(&str, Stop); 5] = [
 ];
 
 /// A scripted model. The first reply that matches a request answers it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Script {
     /// Tried from the top; never empty.
     pub replies: Vec<Reply>,
 }
 
 /// One rule of a script. Texts may hold templates such as `{{1}}` and `{{result.temp}}`; they are kept as written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Reply {
     /// What it answers to; everything, if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<When>,
     /// What the model thinks.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub think: Option<String>,
     /// What it says.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub say: Option<String>,
     /// The tools it calls, all at once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub call: Vec<Call>,
     /// The failure it ends with, after whatever it thinks and says.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<FailureClass>,
     /// How many attempts fail before it falls through; all of them, if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<u32>,
     /// The tokens it reports.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
     /// The pause before each delta.
+    #[serde(rename = "delay_ms", with = "millis", skip_serializing_if = "Option::is_none")]
     pub delay: Option<Duration>,
     /// Characters of one delta.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk: Option<u32>,
     /// Why the answer ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<Stop>,
 }
 
 /// When a reply matches. Every condition that is there has to hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct When {
     /// A regular expression that the latest user message matches; on its own, only when no tool result is newer.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// The tool whose result is the newest message.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// Whether the newest message is a result that failed, or one that did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<bool>,
     /// Whether the request asks for a summary.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub summarize: bool,
 }
 
 /// One tool call of a reply.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Call {
     /// The tool, by the name the model sees.
     pub tool: String,
     /// Its arguments: an object.
     pub input: Json,
+}
+
+/// Spans of time as milliseconds.
+mod millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+        time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(from)?.map(Duration::from_millis))
+    }
 }
 
 impl Script {

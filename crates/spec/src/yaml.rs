@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
 
-use crate::diagnostic::{Findings, Related, Span, Spanned};
+use crate::diagnostic::{Findings, Span, Spanned};
 use crate::node::{Entry, Node, Value, excerpt};
 use crate::slip::{Place, Slip};
 use crate::source::{FILE_BYTES_MAX, Source};
@@ -247,8 +247,7 @@ fn key_of(node: &Node, seen: &mut BTreeMap<String, Span>, findings: &mut Finding
     };
     if let Some(first) = seen.get(text) {
         let message = format!("`{}` is here twice", excerpt(text));
-        let related = vec![Related { span: *first, message: "first here".to_owned() }];
-        findings.add_related("spec::duplicate-key", node.span, message, "keep one of them", related);
+        findings.twice("spec::duplicate-key", [*first, node.span], message, "keep one of them");
         return Key::Refused;
     }
     seen.insert(text.to_owned(), node.span);
