@@ -1,0 +1,115 @@
+//! Which tools a server offers.
+
+use std::collections::BTreeMap;
+
+use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams};
+use serde::Deserialize;
+use weir_types::Json;
+
+use crate::connect::{Connection, Options, connect};
+use crate::error::Error;
+use crate::server::Server;
+use crate::whole;
+
+/// Most tools of one server. Models lose their way long before.
+pub const TOOLS_MAX: usize = 1000;
+
+/// Most bytes of one definition.
+const DEFINITION_BYTES_MAX: usize = 256 * 1024;
+
+/// Most pages of one list.
+const PAGES_MAX: usize = 200;
+
+/// A tool, as its server describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// What the server calls it.
+    pub name: String,
+    /// Everything the server says of it, as it says it.
+    pub json: Json,
+}
+
+/// The tools of a server, sorted by their names. The server is started and ended, or reached, for this alone.
+///
+/// # Errors
+/// When it cannot be started or reached, does not answer in time, or answers with something else than tools.
+///
+/// # Cancel safety
+/// A command that was started is killed.
+pub async fn list_tools(server: &Server, options: &Options) -> Result<Vec<Definition>, Error> {
+    let late = |stderr| Error::Late { after: options.timeout, stderr };
+    let deadline = tokio::time::Instant::now() + options.timeout;
+    let connected = tokio::time::timeout_at(deadline, connect(server, options)).await;
+    let connection = connected.map_err(|_| late(String::new()))??;
+    let listed = tokio::time::timeout_at(deadline, pages(&connection)).await;
+    let listed = listed.unwrap_or_else(|_| Err(late(connection.stderr())));
+    connection.end().await;
+    listed
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page {
+    tools: Vec<Json>,
+    next_cursor: Option<String>,
+}
+
+/// What a definition must have.
+#[derive(Deserialize)]
+struct Tool {
+    name: String,
+    #[serde(rename = "inputSchema")]
+    _schema: serde_json::Map<String, serde_json::Value>,
+}
+
+async fn pages(connection: &Connection) -> Result<Vec<Definition>, Error> {
+    let mut tools = BTreeMap::new();
+    let mut cursor: Option<String> = None;
+    for _ in 0..PAGES_MAX {
+        let page = page(connection, cursor.clone()).await?;
+        for json in page.tools {
+            let Definition { name, json } = definition(json)?;
+            if tools.insert(name.clone(), json).is_some() {
+                return Err(Error::Definition { why: format!("`{}` is there twice", name.escape_debug()) });
+            }
+        }
+        if tools.len() > TOOLS_MAX {
+            return Err(Error::Endless { what: format!("more than {TOOLS_MAX} tools") });
+        }
+        // Some servers send an empty cursor for "no more".
+        let next = page.next_cursor.filter(|next| !next.is_empty());
+        if next.is_none() {
+            return Ok(tools.into_iter().map(|(name, json)| Definition { name, json }).collect());
+        }
+        if next == cursor {
+            return Err(Error::Endless { what: "the next page is the same page again".to_owned() });
+        }
+        cursor = next;
+    }
+    Err(Error::Endless { what: format!("more than {PAGES_MAX} pages") })
+}
+
+async fn page(connection: &Connection, cursor: Option<String>) -> Result<Page, Error> {
+    let params = PaginatedRequestParams::default().with_cursor(cursor);
+    let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
+    let result = connection.peer().send_request(request).await.map_err(|error| connection.explain(&error))?;
+    let text = whole::unwrap(&result);
+    text.and_then(|text| serde_json::from_str(text).ok())
+        .ok_or_else(|| Error::Definition { why: "its answer is no list of tools".to_owned() })
+}
+
+fn definition(json: Json) -> Result<Definition, Error> {
+    if json.as_str().len() > DEFINITION_BYTES_MAX {
+        let why = format!("one definition has more than {DEFINITION_BYTES_MAX} bytes");
+        return Err(Error::Definition { why });
+    }
+    let Tool { name, .. } = serde_json::from_str(json.as_str()).map_err(|error| {
+        // The place within one definition helps nobody; its field does.
+        let why = error.to_string();
+        Error::Definition { why: why.split(" at line ").next().unwrap_or_default().to_owned() }
+    })?;
+    if name.is_empty() || name.chars().count() > 128 || name.chars().any(char::is_control) {
+        return Err(Error::Definition { why: format!("`{}` is no name", name.escape_debug()) });
+    }
+    Ok(Definition { name, json })
+}
