@@ -1,1 +1,5 @@
-//! Compiler.
+//! From a project to a manifest.
+
+mod place;
+mod script;
+mod tree;
