@@ -1,25 +1,30 @@
 //! The agents of a project, ready to run. Their files are read again for every run: what is edited takes effect.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use weir_compiler::SaveError;
 use weir_engine::{Address, Agents, EngineError, Explained, Functions, Runnable, get_time, recorded};
 use weir_journal_sqlite::SqliteJournal;
-use weir_kernel::{Agent, Limits, Tool, system};
+use weir_kernel::system::{self, Sources};
+use weir_kernel::{Agent, Limits, Tool};
 use weir_models::{
     Echo, Endpoint, HttpClient, Model, ModelError, Replay, Scripted, Secret, connect, scripted, usual_key_env,
 };
-use weir_spec::Script;
-use weir_types::{Explain, Fault, ModelCard, Wire};
+use weir_spec::{Hooks, Manifest, Script, manifest};
+use weir_types::{Explain, Fault, ModelCard, ToolDefinition, Wire};
 
-use crate::project::{self, LoadedAgent, ProjectError};
+use crate::builds::{self, Build};
+use crate::project::{self, ProjectError};
 
 /// The agents of a project.
 pub(crate) struct ProjectAgents {
     directory: PathBuf,
+    /// Where builds are kept.
+    data_dir: PathBuf,
     /// Instead of what the spec says.
     iterations: Option<u64>,
     client: HttpClient,
@@ -33,6 +38,12 @@ pub(crate) enum AgentError {
     /// Its files.
     #[error(transparent)]
     Project(#[from] ProjectError),
+    /// Its build cannot be kept.
+    #[error(transparent)]
+    Save(#[from] SaveError),
+    /// It asks for what this version does not do yet.
+    #[error("this version does not do yet: {}", .0.join(", "))]
+    Later(Vec<String>),
     /// Its script.
     #[error(transparent)]
     Script(#[from] scripted::ScriptError),
@@ -62,6 +73,8 @@ impl Explain for AgentError {
     fn code(&self) -> &'static str {
         match self {
             Self::Project(error) => error.code(),
+            Self::Save(error) => error.code(),
+            Self::Later(_) => "cli::not-supported-yet",
             Self::Script(error) => error.code(),
             Self::Model(error) => error.code(),
             Self::NoKey { .. } => "cli::no-key",
@@ -74,6 +87,8 @@ impl Explain for AgentError {
     fn help(&self) -> Cow<'static, str> {
         match self {
             Self::Project(error) => error.help(),
+            Self::Save(error) => error.help(),
+            Self::Later(_) => "it builds, but running it without them would not be what its spec says; remove them to try the rest".into(),
             Self::Script(error) => error.help(),
             Self::Model(error) => error.help(),
             Self::NoKey { variable, .. } => {
@@ -89,6 +104,8 @@ impl Explain for AgentError {
     fn fault(&self) -> Fault {
         match self {
             Self::Project(error) => error.fault(),
+            Self::Save(error) => error.fault(),
+            Self::Later(_) => Fault::Input,
             Self::Script(error) => error.fault(),
             Self::Model(error) => error.fault(),
             Self::NoKey { .. } | Self::Replay(_) => Fault::Input,
@@ -104,8 +121,8 @@ pub(crate) fn tools() -> Functions {
 }
 
 impl ProjectAgents {
-    pub(crate) fn new(directory: PathBuf, iterations: Option<u64>) -> Self {
-        Self { directory, iterations, client: HttpClient::new(), journal: None }
+    pub(crate) fn new(directory: PathBuf, data_dir: PathBuf, iterations: Option<u64>) -> Self {
+        Self { directory, data_dir, iterations, client: HttpClient::new(), journal: None }
     }
 
     /// Lets models replay the sessions of this journal.
@@ -114,31 +131,22 @@ impl ProjectAgents {
     }
 
     async fn load(&self, name: &str) -> Result<Runnable, AgentError> {
-        let (directory, name) = (self.directory.clone(), name.to_owned());
-        let loaded = tokio::task::spawn_blocking(move || project::load(&directory, &name)).await;
-        let loaded = loaded.map_err(|_| AgentError::Interrupted)??;
-        let mut runnable = self.runnable(&loaded)?;
-        if let (Wire::Replay, Some(journal)) = (loaded.card.wire, &self.journal) {
-            let recorded = recorded(&**journal, &replayed(&loaded.model)?).await?;
+        let build = project::build(&self.directory).await?;
+        builds::keep(&build, &self.data_dir).await?;
+        let mut runnable = self.runnable(&build, name)?;
+        if let (Wire::Replay, Some(journal)) = (runnable.agent.card.wire, &self.journal) {
+            let recorded = recorded(&**journal, &replayed(&runnable.agent.model)?).await?;
             runnable.model = Arc::new(Replay::new(recorded));
         }
         Ok(runnable)
     }
 
     /// The agent, ready to run. Sends nothing yet, but finds out whether something is missing.
-    pub(crate) fn runnable(&self, loaded: &LoadedAgent) -> Result<Runnable, AgentError> {
-        let LoadedAgent { spec, model, card, sources, script, manifest } = loaded;
-        let wanted = spec.tools.iter().map(|entry| entry.name.value.as_str());
-        let agent = Agent {
-            name: spec.name.value.clone(),
-            model: model.clone(),
-            card: card.clone(),
-            system: system::prompt(sources),
-            tools: tools_named(wanted),
-            limits: limits(&spec.limits, self.iterations),
-        };
-        let answering = answering(model, card, script.as_ref(), &self.client)?;
-        Ok(Runnable { agent, model: answering, manifest: *manifest })
+    pub(crate) fn runnable(&self, build: &Build, name: &str) -> Result<Runnable, AgentError> {
+        let agent = prepared(build, name, &self.directory, self.iterations)?;
+        let script = script(build, &agent);
+        let model = answering(&agent.model, &agent.card, script, &self.client)?;
+        Ok(Runnable { agent, model, manifest: build.hash })
     }
 }
 
@@ -154,23 +162,80 @@ impl Agents for ProjectAgents {
     }
 }
 
-/// The tools of these names. The spec has been checked: there are no others.
-pub(crate) fn tools_named<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Tool> {
-    let tools = tools();
-    names.filter_map(|name| tools.tool(name)).collect()
+/// An agent of a build, as the kernel wants it.
+pub(crate) fn prepared(
+    build: &Build,
+    name: &str,
+    directory: &Path,
+    iterations: Option<u64>,
+) -> Result<Agent, AgentError> {
+    let agent = build.agent(name, directory)?;
+    check_enforced(&build.manifest, agent)?;
+    // INVARIANT: a manifest has the card of every model that its agents name.
+    let card = build.manifest.models.get(&agent.model).cloned().ok_or(AgentError::Interrupted)?;
+    Ok(Agent {
+        name: name.to_owned(),
+        model: agent.model.clone(),
+        card,
+        system: system::prompt(&prompt_sources(&build.manifest, agent)),
+        tools: agent.tools.iter().map(tool).collect(),
+        limits: limits(&agent.limits, iterations),
+    })
 }
 
-fn limits(spec: &weir_spec::Limits, iterations: Option<u64>) -> Limits {
-    let wall_clock_ms = spec.wall_clock.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-    Limits {
-        iterations: iterations.unwrap_or(spec.iterations),
-        model_calls: spec.model_calls,
-        tokens: spec.tokens,
-        usd: spec.usd.as_ref().map(|usd| usd.value),
-        wall_clock_ms,
-        output_tokens: spec.output_tokens,
-        context_tokens: spec.context_tokens,
+/// What an agent's system prompt is made of.
+pub(crate) fn prompt_sources(manifest: &Manifest, agent: &manifest::Agent) -> Sources {
+    let skills = agent.skills.iter().filter_map(|name| manifest.skills.get(name));
+    Sources {
+        identity: agent.identity.iter().map(|file| (file.file.clone(), file.text.clone())).collect(),
+        description: agent.description.clone(),
+        skills: skills.map(|skill| (skill.name.clone(), skill.fragments.join("\n\n"))).collect(),
+        tools: String::new(),
     }
+}
+
+/// What a scripted model answers from.
+pub(crate) fn script<'b>(build: &'b Build, agent: &Agent) -> Option<&'b Script> {
+    let name = agent.card.api_name.as_deref().unwrap_or_else(|| agent.model.trim_start_matches("scripted/"));
+    build.manifest.scripts.get(name)
+}
+
+/// What a spec asks for and this version does not do yet is refused: a rule that nobody keeps is worse than none.
+fn check_enforced(manifest: &Manifest, agent: &manifest::Agent) -> Result<(), AgentError> {
+    let known = tools();
+    let mut later: Vec<String> = Vec::new();
+    later.extend(agent.tools.iter().filter(|tool| known.tool(&tool.name).is_none()).map(|tool| format!("the tool `{}`", tool.name)));
+    later.extend(agent.tools.iter().filter(|tool| tool.approval.is_some()).map(|tool| format!("`approval` of `{}`", tool.name)));
+    let parts = [
+        (!manifest.rules.is_empty(), "`rules`"),
+        (!manifest.budgets.is_empty(), "`budgets`"),
+        (manifest.hooks != Hooks::default(), "`hooks`"),
+        (!manifest.policies.is_empty(), "`policies`"),
+    ];
+    later.extend(parts.into_iter().filter(|(there, _)| *there).map(|(_, name)| format!("{name} of the project")));
+    if later.is_empty() { Ok(()) } else { Err(AgentError::Later(later)) }
+}
+
+/// A tool, as the kernel wants it.
+fn tool(tool: &manifest::Tool) -> Tool {
+    Tool {
+        definition: ToolDefinition {
+            name: tool.name.clone(),
+            description: tool.description.clone(),
+            schema: tool.parameters.clone(),
+        },
+        source: tool.source.clone(),
+        effect: tool.effect,
+        risk: tool.risk,
+        on_interrupt: tool.on_interrupt,
+        agent: tool.source.strip_prefix("weir://").map(str::to_owned),
+    }
+}
+
+fn limits(limits: &manifest::Limits, iterations: Option<u64>) -> Limits {
+    let manifest::Limits { usd, wall_clock_ms, output_tokens, context_tokens, tokens, model_calls, .. } = *limits;
+    let iterations = iterations.unwrap_or(limits.iterations);
+    Limits { iterations, model_calls, tokens, usd, wall_clock_ms, output_tokens, context_tokens }
 }
 
 /// Whoever answers for a model. Sends nothing yet.

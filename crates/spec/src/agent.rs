@@ -6,36 +6,123 @@ use std::time::Duration;
 use weir_types::{Catalog, Effect, Explain, ModelCard, NanoUsd, OnInterrupt};
 
 use crate::diagnostic::{Diagnostic, Findings, Span, Spanned};
-use crate::fields::{Fields, Shape, similar};
-use crate::node::{Node, excerpt};
-use crate::{Access, Approval, McpServer, Principal, Role, SecretRef, values, yaml};
+use crate::document;
+use crate::fields::Fields;
+use crate::format::{self, normal};
+use crate::shape::{Choice, Kind, Shape, optional, required, words};
+use crate::{Access, Approval, McpServer, Principal, Role, SecretRef};
 
 /// Iterations of a run when the spec says nothing.
 pub const ITERATIONS_DEFAULT: u64 = 10;
 
 /// The built-in tools an agent can be given.
-pub const BUILTIN_TOOLS: &[&str] = &["get_time"];
+pub const BUILTIN_TOOLS: &[&str] = &["fs", "edit", "bash", "http", "memory", "get_time"];
 
-/// Built-in tools of the language that do not exist yet.
-const LATER_TOOLS: &[&str] = &["fs", "edit", "bash", "memory", "http"];
-
-const AGENT: Shape = Shape {
+/// `agents/<name>/spec.yaml`.
+pub(crate) static AGENT: Shape = Shape {
     what: "an agent",
-    known: &["name", "model", "description", "tools", "limits"],
-    later: &["skills", "acl", "region", "lane", "hooks"],
+    doc: "One agent: who answers, what it is told to be, and what it may do.",
+    fields: &[
+        required("name", "name: helper", Kind::Format(&format::NAME), "Its name, which is also its directory's."),
+        required(
+            "model",
+            "model: offline/echo",
+            Kind::Text,
+            "Who answers: `provider/name`, or a bare name that only one provider has. `scripted/NAME` and `offline/echo` need no network.",
+        ),
+        optional("description", Kind::Words, "What the agent is told to be: the heart of its system prompt."),
+        optional("tools", Kind::List(&Kind::Shape(&TOOL)), "Everything the agent may call. Nothing else can be reached."),
+        optional(
+            "skills",
+            Kind::List(&Kind::Format(&format::SKILL)),
+            "Skills: `registry/namespace/name@version`, or the path of a directory with a `SKILL.md`.",
+        ),
+        optional("limits", Kind::Shape(&LIMITS), "What one run may use."),
+        optional("acl", Kind::List(&Kind::Shape(&AGENT_ACL)), "Who may talk to the agent. Nobody else may, but for admins."),
+        optional("region", Kind::Format(&format::REGION), "Where its model has to run."),
+    ],
+    choice: Choice::Free,
+    instead: &[
+        ("instructions", "write `description`"),
+        ("prompt", "write `description`"),
+        ("system_prompt", "write `description`"),
+        ("system", "write `description`"),
+        ("max_iterations", "write `limits: { iterations: … }`"),
+        ("lane", "lanes are chosen under `routing` in weir.yaml"),
+        ("hooks", "hooks are under `hooks` in weir.yaml"),
+    ],
 };
 
-const LIMITS: Shape = Shape {
-    what: "`limits`",
-    known: &["iterations", "usd", "wall_clock", "output_tokens", "context_tokens", "tokens", "model_calls"],
-    later: &[],
-};
-
-const TOOL: Shape = Shape {
+static TOOL: Shape = Shape {
     what: "a tool",
-    known: &["name"],
-    later: &["server", "access", "only", "approval", "effect", "on_interrupt"],
+    doc: "One tool, or all tools of a server.",
+    fields: &[
+        optional("name", Kind::Format(&format::TOOL), "A built-in tool, or `tools/NAME` for a script of the project."),
+        optional("server", Kind::Format(&format::SERVER), "An MCP server (`mcp://…`), or another agent (`weir://NAME`)."),
+        optional("access", Kind::Word(|| words(Access::WORDS)), "The highest level it is offered at; `read` by default."),
+        optional("only", Kind::Some(&Kind::Text), "Fewer tools than the server offers."),
+        optional("approval", Kind::Word(|| words(APPROVALS)), "Whether someone has to approve every call."),
+        optional("effect", Kind::Word(|| words(EFFECTS)), "What repeating a call does, if you know better than the tool says."),
+        optional(
+            "on_interrupt",
+            Kind::Word(|| words(ON_INTERRUPT)),
+            "What happens to a write that a crash interrupted: its outcome is reported as unknown (the default), someone is asked, or it is repeated.",
+        ),
+        optional("hosts", Kind::Some(&Kind::Format(&format::HOST)), "The hosts that `http` may reach."),
+        optional(
+            "env",
+            Kind::Map(&format::VARIABLE, &Kind::Format(&format::SECRET)),
+            "The environment of a server that is started here. Values are references such as `env:NAME`.",
+        ),
+    ],
+    choice: Choice::One(&["name", "server"]),
+    instead: &[
+        ("tools", "write `only`"),
+        ("allow", "write `only`"),
+        ("url", "write `server`"),
+        ("mcp", "write `server`"),
+        ("requires_approval", "write `approval: always`; the field is `approval`"),
+    ],
 };
+
+static LIMITS: Shape = Shape {
+    what: "`limits`",
+    doc: "What one run may use.",
+    fields: &[
+        optional("iterations", Kind::Count, "Rounds of model and tools; 10 by default."),
+        optional("usd", Kind::Usd, "Money, in dollars."),
+        optional("wall_clock", Kind::Duration, "Time, without waiting for people."),
+        optional("output_tokens", Kind::Count, "Tokens of one answer."),
+        optional("context_tokens", Kind::Count, "Tokens of one request."),
+        optional("tokens", Kind::Count, "Tokens of all requests and answers."),
+        optional("model_calls", Kind::Count, "Calls of the model."),
+    ],
+    choice: Choice::Free,
+    instead: &[
+        ("max_iterations", "write `iterations`"),
+        ("max_tokens", "write `output_tokens`"),
+        ("timeout", "write `wall_clock`"),
+        ("cost", "write `usd`"),
+    ],
+};
+
+static AGENT_ACL: Shape = Shape {
+    what: "an entry of `acl`",
+    doc: "Who may talk to the agent.",
+    fields: &[
+        required("principal", "principal: group:engineering", Kind::Format(&format::PRINCIPAL), "Who."),
+        required("role", "role: execute", Kind::Word(|| words(AGENT_ROLES)), "What they may do: talk to it."),
+    ],
+    choice: Choice::Free,
+    instead: &[],
+};
+
+const AGENT_ROLES: &[(&str, Role)] = &[("execute", Role::Execute)];
+const APPROVALS: &[(&str, Approval)] = &[("always", Approval::Always)];
+const EFFECTS: &[(&str, Effect)] =
+    &[("read", Effect::Read), ("idempotent", Effect::Idempotent), ("write", Effect::Write)];
+const ON_INTERRUPT: &[(&str, OnInterrupt)] =
+    &[("unknown", OnInterrupt::Report), ("ask", OnInterrupt::Ask), ("retry", OnInterrupt::Retry)];
 
 /// One agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,13 +251,13 @@ impl Default for Limits {
 }
 
 impl AgentSpec {
-    /// Reads a spec. `file` is its path within the project; problems name it.
+    /// Reads a spec on its own. `file` is its path within the project; problems name it.
     ///
     /// # Errors
     /// Every problem of the file.
     pub fn read(file: &str, bytes: &[u8]) -> Result<Self, Vec<Diagnostic>> {
         let mut findings = Findings::new(file);
-        let spec = yaml::document(bytes, &mut findings).and_then(|root| agent(&root, &mut findings));
+        let spec = read(bytes, &mut findings);
         findings.conclude(spec)
     }
 
@@ -197,124 +284,178 @@ impl AgentSpec {
     }
 }
 
-fn agent(root: &Node, findings: &mut Findings) -> Option<AgentSpec> {
-    let fields = Fields::of(root, &AGENT, findings)?;
-    let name = fields.require("name", "name: helper", findings);
-    let name = name.and_then(|node| values::name(node, "name", findings));
-    if let Some(name) = &name {
-        check_directory(name, findings);
+impl SkillRef {
+    /// What a skill of the agent in `home` stands for.
+    pub(crate) fn parse(text: &str, home: &str) -> Option<Self> {
+        if text.contains(char::is_whitespace) {
+            return None;
+        }
+        if text.starts_with("./") || text.starts_with("../") {
+            return normal(&format!("{home}/{text}")).map(Self::Local);
+        }
+        let (place, version) = text.split_once('@')?;
+        let [registry, namespace, name] = place.split('/').collect::<Vec<_>>().try_into().ok()?;
+        let fits = |part: &str| {
+            let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'+' | b':');
+            !part.is_empty() && part.len() <= 128 && !part.starts_with('.') && part.bytes().all(fits)
+        };
+        let path = format!("{namespace}/{name}");
+        let all = [registry, namespace, name, version].into_iter().all(fits);
+        all.then(|| Self::Registry { registry: registry.to_owned(), path, version: version.to_owned() })
     }
-    let model = fields.require("model", "model: offline/echo", findings);
-    let model = model.and_then(|node| values::text(node, "model", findings));
-    let description = fields.get("description").and_then(|node| values::words(node, "description", findings));
-    let tools = fields.get("tools").and_then(|node| tools(node, findings)).unwrap_or_default();
-    let limits = fields.get("limits").and_then(|node| limits(node, findings)).unwrap_or_default();
+}
+
+/// What a spec says, as far as it can be read.
+pub(crate) fn read(bytes: &[u8], findings: &mut Findings) -> Option<AgentSpec> {
+    let root = document::read(bytes, &AGENT, findings)?;
+    let fields = Fields::of(&root, &AGENT)?;
+    let home = findings.file().strip_suffix("/spec.yaml").unwrap_or("agents/x").to_owned();
+    let name = fields.text("name");
+    if let Some(name) = &name {
+        document::check_name(name, home.rsplit('/').next(), "agent", "directory", findings);
+    }
     Some(AgentSpec {
+        model: fields.text("model")?,
+        description: fields.words("description").unwrap_or_default(),
+        tools: tools(&fields, findings),
+        skills: skills(&fields, &home, findings),
+        acl: acl(&fields, AGENT_ROLES, findings),
+        region: fields.text("region"),
+        limits: fields.fields("limits").map(|fields| limits(&fields)).unwrap_or_default(),
         name: name?,
-        model: model?,
-        description: description.unwrap_or_default(),
-        tools,
-        skills: Vec::new(),
-        acl: Vec::new(),
-        region: None,
-        limits,
         file: findings.file().to_owned(),
     })
 }
 
-/// An agent is found by its directory and known by its name; two names for one agent would be one too many.
-fn check_directory(name: &Spanned<String>, findings: &mut Findings) {
-    let directory = findings.file().strip_suffix("/spec.yaml").and_then(|path| path.rsplit('/').next());
-    let Some(directory) = directory.filter(|directory| *directory != name.value).map(str::to_owned) else {
-        return;
-    };
-    let message = format!("the agent is called `{}`, but its directory is `{directory}`", name.value);
-    let help = format!("write `name: {directory}`, or rename the directory");
-    findings.add("spec::name-differs", name.span, message, help);
+fn limits(fields: &Fields<'_>) -> Limits {
+    Limits {
+        iterations: fields.count("iterations").unwrap_or(ITERATIONS_DEFAULT),
+        usd: fields.usd("usd"),
+        wall_clock: fields.duration("wall_clock"),
+        output_tokens: fields.count("output_tokens"),
+        context_tokens: fields.count("context_tokens"),
+        tokens: fields.count("tokens"),
+        model_calls: fields.count("model_calls"),
+    }
 }
 
-fn limits(node: &Node, findings: &mut Findings) -> Option<Limits> {
-    let fields = Fields::of(node, &LIMITS, findings)?;
-    let usd = fields.get("usd").and_then(|node| {
-        let value = values::usd(node, "usd", findings)?;
-        Some(Spanned { value, span: node.span })
-    });
-    let wall_clock = fields.get("wall_clock").and_then(|node| values::duration(node, "wall_clock", findings));
-    for (zero, name) in [
-        (usd.as_ref().is_some_and(|usd| usd.value.0 == 0), "usd"),
-        (wall_clock == Some(Duration::ZERO), "wall_clock"),
-    ] {
-        if zero {
-            let span = fields.place_of(name);
-            findings.add(
-                "spec::wrong-value",
-                span,
-                format!("`{name}` cannot be 0"),
-                "use more, or remove it",
-            );
+/// Entries of an `acl`, of an agent or a loop.
+pub(crate) fn acl<R: Copy + PartialEq>(
+    fields: &Fields<'_>,
+    roles: &[(&str, R)],
+    findings: &mut Findings,
+) -> Vec<AclEntry<R>> {
+    let mut entries: Vec<AclEntry<R>> = Vec::new();
+    let mut seen: BTreeMap<(Principal, Option<usize>), Span> = BTreeMap::new();
+    for entry in fields.each("acl") {
+        let (Some(principal), Some(role)) = (entry.parsed("principal"), entry.word("role", roles)) else { continue };
+        let number = roles.iter().position(|(_, known)| *known == role);
+        let key = (Principal::clone(&principal.value), number);
+        if let Some(first) = seen.get(&key) {
+            let message = format!("`{}` has this role already", principal.value);
+            findings.twice("spec::duplicate", [*first, principal.span], message, "keep one of them");
+            continue;
         }
+        seen.insert(key, principal.span);
+        entries.push(AclEntry { principal, role });
     }
-    let mut count = |name| fields.get(name).and_then(|node| values::count(node, name, findings));
-    Some(Limits {
-        iterations: count("iterations").unwrap_or(ITERATIONS_DEFAULT),
-        usd,
-        wall_clock,
-        output_tokens: count("output_tokens"),
-        context_tokens: count("context_tokens"),
-        tokens: count("tokens"),
-        model_calls: count("model_calls"),
+    entries
+}
+
+fn skills(fields: &Fields<'_>, home: &str, findings: &mut Findings) -> Vec<Skill> {
+    let mut skills: Vec<Skill> = Vec::new();
+    for name in fields.texts("skills") {
+        let Some(source) = SkillRef::parse(&name.value, home) else { continue };
+        let same = |other: &&Skill| match (&other.source, &source) {
+            // Two versions of one skill are one too many.
+            (SkillRef::Registry { path: a, .. }, SkillRef::Registry { path: b, .. }) => a == b,
+            (a, b) => *a == *b,
+        };
+        if let Some(first) = skills.iter().find(same) {
+            let message = format!("the skill `{}` is here twice", name.value);
+            findings.twice("spec::duplicate", [first.name.span, name.span], message, "keep one of them");
+            continue;
+        }
+        skills.push(Skill { name, source });
+    }
+    skills
+}
+
+fn tools(fields: &Fields<'_>, findings: &mut Findings) -> Vec<ToolEntry> {
+    let mut entries: Vec<ToolEntry> = Vec::new();
+    let mut seen: BTreeMap<String, Span> = BTreeMap::new();
+    for entry in fields.each("tools") {
+        let Some(entry) = tool(&entry, findings) else { continue };
+        if let Some(first) = seen.get(&entry.name.value) {
+            let message = format!("the tool `{}` is here twice", entry.name.value);
+            findings.twice("spec::duplicate-tool", [*first, entry.name.span], message, "keep one of them");
+            continue;
+        }
+        seen.insert(entry.name.value.clone(), entry.name.span);
+        entries.push(entry);
+    }
+    entries
+}
+
+fn tool(fields: &Fields<'_>, findings: &mut Findings) -> Option<ToolEntry> {
+    let name = fields.text("name").or_else(|| fields.text("server"))?;
+    let source = ToolSource::parse(&name.value)?;
+    check_sense(fields, &source, findings);
+    let only: Vec<Spanned<String>> = fields.texts("only");
+    let env = fields.entries("env").iter();
+    let env = env.filter_map(|entry| Some((entry.key.value.clone(), entry.value.as_text()?.parse().ok()?)));
+    Some(ToolEntry {
+        name,
+        source,
+        access: fields.word("access", Access::WORDS).unwrap_or_default(),
+        only: fields.has("only").then_some(only),
+        approval: fields.word("approval", APPROVALS),
+        effect: fields.word("effect", EFFECTS),
+        on_interrupt: fields.word("on_interrupt", ON_INTERRUPT).unwrap_or_default(),
+        hosts: fields.texts("hosts").into_iter().map(|host| host.value).collect(),
+        env: env.collect(),
     })
 }
 
-fn tools(node: &Node, findings: &mut Findings) -> Option<Vec<ToolEntry>> {
-    let items = values::list(node, "tools", findings)?;
-    let mut entries: Vec<ToolEntry> = Vec::new();
-    for item in items {
-        let Some(entry) = tool(item, findings) else { continue };
-        if entries.iter().any(|other| other.name.value == entry.name.value) {
-            let message = format!("the tool `{}` is here twice", entry.name.value);
-            findings.add("spec::duplicate-tool", entry.name.span, message, "keep one of them");
-            continue;
+impl ToolSource {
+    /// What the text of `name`, `server` or a grant stands for.
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Some(builtin) = BUILTIN_TOOLS.iter().find(|builtin| **builtin == text) {
+            return Some(Self::Builtin(builtin));
         }
-        entries.push(entry);
+        if let Some(stem) = text.strip_prefix("tools/") {
+            return format::is_name(stem).then(|| Self::Script(stem.to_owned()));
+        }
+        if let Some(agent) = text.strip_prefix("weir://") {
+            return format::is_name(agent).then(|| Self::Agent(agent.to_owned()));
+        }
+        McpServer::parse(text).ok().map(Self::Mcp)
     }
-    Some(entries)
 }
 
-fn tool(node: &Node, findings: &mut Findings) -> Option<ToolEntry> {
-    if let Some(bare) = node.as_text() {
-        let message = format!("a tool is a mapping of fields, not `{}`", excerpt(bare));
-        findings.add("spec::wrong-value", node.span, message, format!("write `name: {}`", excerpt(bare)));
-        return None;
+/// No field of a tool is without effect.
+fn check_sense(fields: &Fields<'_>, source: &ToolSource, findings: &mut Findings) {
+    let is_mcp = matches!(source, ToolSource::Mcp(_));
+    let is_started = matches!(source, ToolSource::Mcp(McpServer::Command { .. }));
+    let is_http = matches!(source, ToolSource::Builtin("http"));
+    let mut only_for = |name: &str, fits: bool, whom: &str| {
+        if fields.has(name) && !fits {
+            let message = format!("`{name}` has no effect here: it is for {whom}");
+            findings.add("spec::contradiction", fields.place_of(name), message, "remove it");
+        }
+    };
+    only_for("only", is_mcp, "the tools of an MCP server");
+    only_for("env", is_started, "MCP servers that are started here");
+    only_for("hosts", is_http, "`http`");
+    if is_http && !fields.has("hosts") {
+        let help = "add the hosts it may reach, for example `hosts: [api.example.com]`";
+        findings.add("spec::missing", fields.place, "`http` needs `hosts`: without any it reaches nothing", help);
     }
-    let fields = Fields::of(node, &TOOL, findings)?;
-    if fields.get("server").is_some() {
-        return None;
+    let access = fields.word("access", Access::WORDS).unwrap_or_default();
+    let effect = fields.word("effect", EFFECTS);
+    if access == Access::Read && effect.is_some_and(|effect| effect != Effect::Read) {
+        let message = "a tool that is offered for reading has no other effect";
+        let help = "write `access: write`, or remove `effect`";
+        findings.add("spec::contradiction", fields.place_of("effect"), message, help);
     }
-    let name = fields.require("name", "name: get_time", findings)?;
-    let name = values::text(name, "name", findings)?;
-    if BUILTIN_TOOLS.contains(&name.value.as_str()) {
-        return Some(ToolEntry {
-            name,
-            source: ToolSource::Builtin("get_time"),
-            access: Access::Read,
-            only: None,
-            approval: None,
-            effect: None,
-            on_interrupt: OnInterrupt::default(),
-            hosts: vec![],
-            env: BTreeMap::new(),
-        });
-    }
-    let shown = excerpt(&name.value);
-    let offered = format!("this version offers: {}", BUILTIN_TOOLS.join(", "));
-    if LATER_TOOLS.contains(&name.value.as_str()) || name.value.starts_with("tools/") {
-        let message = format!("the tool `{shown}` is not supported yet");
-        findings.add("spec::not-supported-yet", name.span, message, offered);
-        return None;
-    }
-    let close = similar(&name.value, BUILTIN_TOOLS.iter().copied());
-    let help = close.map_or(offered, |close| format!("did you mean `{close}`?"));
-    findings.add("spec::unknown-tool", name.span, format!("no tool `{shown}`"), help);
-    None
 }

@@ -1,55 +1,43 @@
-//! Mappings with known fields: what is unknown, missing or not supported yet is told with its place.
+//! Fields of a mapping that was checked: what is right is there, what is wrong is not.
 
+use std::time::Duration;
+
+use weir_types::{Json, NanoUsd};
+
+use crate::check::{as_truth, as_whole};
 use crate::diagnostic::{Findings, Span, Spanned};
-use crate::node::{Entry, Node, Value, excerpt};
+use crate::duration::parse_duration;
+use crate::json;
+use crate::node::{Entry, Node, Value};
+use crate::shape::Shape;
 
-/// Which fields a mapping may have.
-pub(crate) struct Shape {
-    /// What it describes, with its article: `an agent`.
-    pub(crate) what: &'static str,
-    /// Fields that have an effect.
-    pub(crate) known: &'static [&'static str],
-    /// Fields of the language that have none yet. Refused, because a limit that nobody keeps is worse than none.
-    pub(crate) later: &'static [&'static str],
-}
-
-/// A mapping whose every field is known.
+/// A mapping with known fields.
+#[derive(Clone, Copy)]
 pub(crate) struct Fields<'n> {
-    what: &'static str,
-    /// Where to point when something is missing: the first key.
-    place: Span,
+    shape: &'static Shape,
+    /// Where to point when the mapping as a whole is wrong: its first key.
+    pub(crate) place: Span,
     entries: &'n [Entry],
-    /// Fields that an unknown key was probably meant to be: told once is enough.
-    meant: Vec<&'static str>,
 }
 
 impl<'n> Fields<'n> {
-    /// The fields of a node that ought to be a mapping.
-    pub(crate) fn of(node: &'n Node, shape: &Shape, findings: &mut Findings) -> Option<Self> {
-        let Value::Map(entries) = &node.value else {
-            let message = format!("{} is a mapping of fields, not {}", shape.what, node.kind());
-            let help = format!("its fields are: {}", shape.known.join(", "));
-            findings.add("spec::wrong-value", node.span, message, help);
-            return None;
-        };
-        let meant = entries.iter().filter_map(|entry| shape.judge(&entry.key, findings)).collect();
+    /// The fields of a node, if it is a mapping.
+    pub(crate) fn of(node: &'n Node, shape: &'static Shape) -> Option<Self> {
+        let Value::Map(entries) = &node.value else { return None };
         let place = entries.first().map_or(node.span, |entry| entry.key.span);
-        Some(Self { what: shape.what, place, entries, meant })
+        Some(Self { shape, place, entries })
     }
 
-    /// The value of a field.
+    /// The value of a field. Only fields of the shape can be asked for: whatever is read is in the JSON Schema.
     pub(crate) fn get(&self, name: &str) -> Option<&'n Node> {
+        debug_assert!(self.shape.field(name).is_some(), "{} has no field `{name}`", self.shape.what);
+        #[cfg(test)]
+        asked::note(self.shape.what, name);
         self.entries.iter().find(|entry| entry.key.value == name).map(|entry| &entry.value)
     }
 
-    /// The value of a field that has to be there.
-    pub(crate) fn require(&self, name: &str, example: &str, findings: &mut Findings) -> Option<&'n Node> {
-        let found = self.get(name);
-        if found.is_none() && !self.meant.contains(&name) {
-            let message = format!("{} needs `{name}`", self.what);
-            findings.add("spec::missing", self.place, message, format!("add it, for example `{example}`"));
-        }
-        found
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
     }
 
     /// The place of a field's name.
@@ -58,43 +46,111 @@ impl<'n> Fields<'n> {
         found.map_or(self.place, |entry| entry.key.span)
     }
 
-    /// Where to point when the mapping as a whole is wrong.
-    pub(crate) fn place(&self) -> Span {
-        self.place
+    /// Text.
+    pub(crate) fn text(&self, name: &str) -> Option<Spanned<String>> {
+        let node = self.get(name)?;
+        Some(Spanned { value: node.as_text()?.to_owned(), span: node.span })
+    }
+
+    /// Text that was checked and has a type of its own.
+    pub(crate) fn parsed<T: std::str::FromStr>(&self, name: &str) -> Option<Spanned<T>> {
+        let text = self.text(name)?;
+        Some(Spanned { value: text.value.parse().ok()?, span: text.span })
+    }
+
+    /// Text whose place does not matter.
+    pub(crate) fn words(&self, name: &str) -> Option<String> {
+        self.text(name).map(|text| text.value)
+    }
+
+    /// A whole number.
+    pub(crate) fn count(&self, name: &str) -> Option<u64> {
+        as_whole(self.get(name)?)
+    }
+
+    pub(crate) fn truth(&self, name: &str) -> Option<bool> {
+        as_truth(self.get(name)?)
+    }
+
+    pub(crate) fn duration(&self, name: &str) -> Option<Duration> {
+        parse_duration(self.get(name)?.as_text()?).ok()
+    }
+
+    pub(crate) fn millis(&self, name: &str) -> Option<u64> {
+        self.duration(name).map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn usd(&self, name: &str) -> Option<Spanned<NanoUsd>> {
+        let node = self.get(name)?;
+        Some(Spanned { value: node.as_text()?.parse().ok()?, span: node.span })
+    }
+
+    /// One of a few words.
+    pub(crate) fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Option<T> {
+        let given = self.get(name)?.as_text()?;
+        words.iter().find(|(known, _)| *known == given).map(|(_, found)| *found)
+    }
+
+    /// Any value.
+    pub(crate) fn json(&self, name: &str) -> Option<Json> {
+        as_json(self.get(name)?)
+    }
+
+    /// The items of a list; none if it is no list.
+    pub(crate) fn list(&self, name: &str) -> &'n [Node] {
+        match self.get(name).map(|node| &node.value) {
+            Some(Value::List(items)) => items,
+            _ => &[],
+        }
+    }
+
+    /// The texts of a list.
+    pub(crate) fn texts(&self, name: &str) -> Vec<Spanned<String>> {
+        let text = |node: &Node| Some(Spanned { value: node.as_text()?.to_owned(), span: node.span });
+        self.list(name).iter().filter_map(text).collect()
+    }
+
+    /// The mappings of a list.
+    pub(crate) fn each(&self, name: &str) -> impl Iterator<Item = Fields<'n>> + use<'n> {
+        let shape = self.shape.field(name).and_then(|field| field.kind.shape());
+        self.list(name).iter().filter_map(move |node| Fields::of(node, shape?))
+    }
+
+    /// The entries of a mapping whose keys people choose.
+    pub(crate) fn entries(&self, name: &str) -> &'n [Entry] {
+        match self.get(name).map(|node| &node.value) {
+            Some(Value::Map(entries)) => entries,
+            _ => &[],
+        }
+    }
+
+    /// A mapping within.
+    pub(crate) fn fields(&self, name: &str) -> Option<Fields<'n>> {
+        Fields::of(self.get(name)?, self.shape.field(name)?.kind.shape()?)
     }
 }
 
-impl Shape {
-    /// Tells what is wrong with a key, and returns the field it was probably meant to be.
-    fn judge(&self, key: &Spanned<String>, findings: &mut Findings) -> Option<&'static str> {
-        let name = key.value.as_str();
-        if self.known.contains(&name) {
-            return None;
-        }
-        if self.later.contains(&name) {
-            let help = format!("remove it; this version reads: {}", self.known.join(", "));
-            findings.add("spec::not-supported-yet", key.span, format!("`{name}` is not supported yet"), help);
-            return None;
-        }
-        let similar = similar(name, self.known.iter().chain(self.later).copied());
-        let help = match similar {
-            Some(similar) => format!("did you mean `{similar}`?"),
-            None => format!("its fields are: {}", self.known.join(", ")),
-        };
-        let message = format!("{} has no field `{}`", self.what, excerpt(name));
-        findings.add("spec::unknown-key", key.span, message, help);
-        similar
-    }
+/// The value a node stands for; what is wrong with it was told.
+pub(crate) fn as_json(node: &Node) -> Option<Json> {
+    json::json(node, &mut Findings::new(""))
 }
 
-/// What a word may have been meant to be.
-pub(crate) fn similar<'w>(word: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
-    // A very long word is no slip of the finger, and comparing it costs.
-    const CHARACTERS_MAX: usize = 64;
-    if word.chars().nth(CHARACTERS_MAX).is_some() {
-        return None;
+/// Which fields were ever asked for, so that a test can tell what is listed and never read.
+#[cfg(test)]
+pub(crate) mod asked {
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+
+    thread_local! {
+        static ASKED: RefCell<BTreeSet<(String, String)>> = const { RefCell::new(BTreeSet::new()) };
     }
-    let scored = words.map(|known| (strsim::jaro_winkler(known, word), known));
-    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0));
-    best.filter(|(score, _)| *score > 0.8).map(|(_, known)| known)
+
+    pub(super) fn note(what: &str, name: &str) {
+        ASKED.with_borrow_mut(|asked| asked.insert((what.to_owned(), name.to_owned())));
+    }
+
+    /// Everything that this thread asked for.
+    pub(crate) fn all() -> BTreeSet<(String, String)> {
+        ASKED.with_borrow(Clone::clone)
+    }
 }

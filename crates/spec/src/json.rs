@@ -18,6 +18,7 @@ fn write(node: &Node, out: &mut String, findings: &mut Findings) -> Option<()> {
     match &node.value {
         Value::Quoted(text) => string(text, out),
         Value::Plain(text) => return plain(text, node, out, findings),
+        Value::Refused => return None,
         Value::List(items) => {
             out.push('[');
             for (n, item) in items.iter().enumerate() {
@@ -41,21 +42,39 @@ fn write(node: &Node, out: &mut String, findings: &mut Findings) -> Option<()> {
 }
 
 fn plain(text: &str, node: &Node, out: &mut String, findings: &mut Findings) -> Option<()> {
-    match text {
-        "true" | "True" | "TRUE" => out.push_str("true"),
-        "false" | "False" | "FALSE" => out.push_str("false"),
-        null if is_null(null) => out.push_str("null"),
-        odd if is_no_json_number(odd) => {
+    match scalar(text) {
+        Scalar::Null => out.push_str("null"),
+        Scalar::Truth(truth) => out.push_str(if truth { "true" } else { "false" }),
+        Scalar::Number(number) => out.push_str(&number),
+        Scalar::Text => string(text, out),
+        Scalar::NoNumber => {
             let help = "put it in quotes to have it as text";
-            findings.add("spec::wrong-value", node.span, format!("JSON has no number `{odd}`"), help);
+            findings.add("spec::wrong-value", node.span, format!("JSON has no number `{text}`"), help);
             return None;
         }
-        other => match number(other) {
-            Some(number) => out.push_str(&number),
-            None => string(other, out),
-        },
     }
     Some(())
+}
+
+/// What text without quotes stands for, in the core schema of YAML 1.2.
+pub(crate) enum Scalar {
+    Null,
+    Truth(bool),
+    /// In the spelling of JSON.
+    Number(String),
+    /// Infinity, and what is no number.
+    NoNumber,
+    Text,
+}
+
+pub(crate) fn scalar(plain: &str) -> Scalar {
+    match plain {
+        "true" | "True" | "TRUE" => Scalar::Truth(true),
+        "false" | "False" | "FALSE" => Scalar::Truth(false),
+        null if is_null(null) => Scalar::Null,
+        odd if is_no_json_number(odd) => Scalar::NoNumber,
+        other => number(other).map_or(Scalar::Text, Scalar::Number),
+    }
 }
 
 /// Infinity, and what is no number.

@@ -23,6 +23,8 @@ pub(crate) enum Value {
     List(Vec<Node>),
     /// `{…}`, or lines with `key:`.
     Map(Vec<Entry>),
+    /// Something was wrong with it, which was told. Nobody looks at it again.
+    Refused,
 }
 
 /// One line of a mapping.
@@ -38,7 +40,7 @@ impl Node {
         match &self.value {
             Value::Plain(text) if is_null(text) => None,
             Value::Plain(text) | Value::Quoted(text) => Some(text),
-            Value::List(_) | Value::Map(_) => None,
+            Value::List(_) | Value::Map(_) | Value::Refused => None,
         }
     }
 
@@ -49,6 +51,7 @@ impl Node {
             Value::Plain(text) | Value::Quoted(text) => format!("`{}`", excerpt(text)),
             Value::List(_) => "a list".to_owned(),
             Value::Map(_) => "a mapping".to_owned(),
+            Value::Refused => "this".to_owned(),
         }
     }
 }

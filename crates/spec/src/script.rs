@@ -5,27 +5,95 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use weir_types::{FailureClass, Json, Stop, Usage};
 
-use crate::diagnostic::{Diagnostic, Findings, Span};
-use crate::fields::{Fields, Shape};
-use crate::json::json;
-use crate::node::Node;
-use crate::{values, yaml};
+use crate::diagnostic::{Diagnostic, Findings};
+use crate::document;
+use crate::fields::Fields;
+use crate::format;
+use crate::shape::{Choice, Kind, Shape, optional, required, words};
 
-const SCRIPT: Shape = Shape { what: "a script", known: &["replies"], later: &[] };
-
-const REPLY: Shape = Shape {
-    what: "a reply",
-    known: &["when", "think", "say", "call", "error", "times", "usage", "delay", "chunk", "stop"],
-    later: &[],
+/// `models/<name>.yaml`.
+pub(crate) static SCRIPT: Shape = Shape {
+    what: "a script",
+    doc: "A model that answers from a script, for demos and tests.",
+    fields: &[required(
+        "replies",
+        "replies: [{ say: \"Hello.\" }]",
+        Kind::Some(&Kind::Shape(&REPLY)),
+        "Tried from the top; the first that matches answers.",
+    )],
+    choice: Choice::Free,
+    instead: &[("rules", "write `replies`"), ("responses", "write `replies`")],
 };
 
-const WHEN: Shape = Shape { what: "`when`", known: &["user", "tool", "failed", "summarize"], later: &[] };
+static REPLY: Shape = Shape {
+    what: "a reply",
+    doc: "One rule of a script. Texts may hold templates such as `{{1}}` and `{{result.temp}}`.",
+    fields: &[
+        optional("when", Kind::Shape(&WHEN), "What it answers to; everything, if absent."),
+        optional("think", Kind::Words, "What the model thinks."),
+        optional("say", Kind::Words, "What it says."),
+        optional("call", Kind::List(&Kind::Shape(&CALL)), "The tools it calls, all at once."),
+        optional("error", Kind::Word(|| words(CLASSES)), "The failure it ends with, after whatever it thinks and says."),
+        optional("times", Kind::Count, "How many attempts fail before it falls through; all of them, if absent."),
+        optional("usage", Kind::Shape(&USAGE), "The tokens it reports."),
+        optional("delay", Kind::Pause, "The pause before each delta."),
+        optional("chunk", Kind::Count, "Characters of one delta."),
+        optional("stop", Kind::Word(|| words(STOPS)), "Why the answer ends."),
+    ],
+    choice: Choice::Some(&["say", "call", "think", "error"]),
+    instead: &[("text", "write `say`"), ("answer", "write `say`"), ("calls", "write `call`")],
+};
 
-const CALL: Shape = Shape { what: "a call", known: &["tool", "input"], later: &[] };
+static WHEN: Shape = Shape {
+    what: "`when`",
+    doc: "When a reply matches. Every condition that is there has to hold.",
+    fields: &[
+        optional(
+            "user",
+            Kind::Format(&format::PATTERN),
+            "A regular expression that the latest user message matches, when no tool result is newer.",
+        ),
+        optional("tool", Kind::Text, "The tool whose result is the newest message."),
+        optional("failed", Kind::Truth, "Whether the newest message is a result that failed, or one that did not."),
+        optional("summarize", Kind::Truth, "Whether the request asks for a summary."),
+    ],
+    choice: Choice::Free,
+    instead: &[("summarise", "write `summarize`")],
+};
 
-const USAGE: Shape = Shape { what: "`usage`", known: &["input", "output"], later: &[] };
+static CALL: Shape = Shape {
+    what: "a call",
+    doc: "One tool call of a reply.",
+    fields: &[
+        required("tool", "tool: get_time", Kind::Format(&format::NAME), "The tool, by the name the model sees."),
+        optional("input", Kind::Object, "Its arguments."),
+    ],
+    choice: Choice::Free,
+    instead: &[("name", "write `tool`"), ("arguments", "write `input`"), ("args", "write `input`")],
+};
 
-const STOPS: [(&str, Stop); 5] = [
+static USAGE: Shape = Shape {
+    what: "`usage`",
+    doc: "The tokens that an answer reports.",
+    fields: &[
+        optional("input", Kind::Whole(u64::MAX), "Tokens sent."),
+        optional("output", Kind::Whole(u64::MAX), "Tokens received."),
+    ],
+    choice: Choice::Free,
+    instead: &[],
+};
+
+const CLASSES: &[(&str, FailureClass)] = &{
+    let mut table = [("", FailureClass::Invalid); FailureClass::ALL.len()];
+    let mut n = 0;
+    while n < table.len() {
+        table[n] = (FailureClass::ALL[n].as_str(), FailureClass::ALL[n]);
+        n += 1;
+    }
+    table
+};
+
+const STOPS: &[(&str, Stop)] = &[
     ("end", Stop::End),
     ("tool_use", Stop::ToolUse),
     ("max_tokens", Stop::MaxTokens),
@@ -127,119 +195,66 @@ impl Script {
     /// Every problem of the file.
     pub fn read(file: &str, bytes: &[u8]) -> Result<Self, Vec<Diagnostic>> {
         let mut findings = Findings::new(file);
-        let script = yaml::document(bytes, &mut findings).and_then(|root| script(&root, &mut findings));
+        let script = read(bytes, &mut findings);
         findings.conclude(script)
     }
 }
 
-fn script(root: &Node, findings: &mut Findings) -> Option<Script> {
-    let fields = Fields::of(root, &SCRIPT, findings)?;
-    let node = fields.require("replies", "replies: [{ say: \"Hello.\" }]", findings)?;
-    let items = values::list(node, "replies", findings)?;
-    if items.is_empty() {
-        let help = "add one, for example `- say: \"Hello.\"`";
-        findings.add("spec::wrong-value", node.span, "a script without replies cannot answer", help);
+/// What a script says, as far as it can be read.
+pub(crate) fn read(bytes: &[u8], findings: &mut Findings) -> Option<Script> {
+    let root = document::read(bytes, &SCRIPT, findings)?;
+    let fields = Fields::of(&root, &SCRIPT)?;
+    Some(Script { replies: fields.each("replies").map(|reply| read_reply(&reply, findings)).collect() })
+}
+
+fn read_reply(fields: &Fields<'_>, findings: &mut Findings) -> Reply {
+    check_sense(fields, findings);
+    Reply {
+        when: fields.fields("when").map(|fields| read_when(&fields)),
+        think: fields.words("think"),
+        say: fields.words("say"),
+        call: fields.each("call").filter_map(|fields| read_call(&fields)).collect(),
+        error: fields.word("error", CLASSES),
+        times: fields.count("times").map(small),
+        usage: fields.fields("usage").map(|fields| Usage {
+            input_tokens: fields.count("input").unwrap_or(0),
+            output_tokens: fields.count("output").unwrap_or(0),
+            ..Usage::default()
+        }),
+        delay: fields.duration("delay"),
+        chunk: fields.count("chunk").map(small),
+        stop: fields.word("stop", STOPS),
     }
-    Some(Script { replies: items.iter().filter_map(|item| reply(item, findings)).collect() })
 }
 
-fn reply(node: &Node, findings: &mut Findings) -> Option<Reply> {
-    let fields = Fields::of(node, &REPLY, findings)?;
-    let text =
-        |name, findings: &mut Findings| fields.get(name).and_then(|node| values::words(node, name, findings));
-    let reply = Reply {
-        when: fields.get("when").and_then(|node| when(node, findings)),
-        think: text("think", findings),
-        say: text("say", findings),
-        call: fields.get("call").and_then(|node| calls(node, findings)).unwrap_or_default(),
-        error: fields.get("error").and_then(|node| values::word(node, "error", &classes(), findings)),
-        times: fields.get("times").and_then(|node| values::small_count(node, "times", findings)),
-        usage: fields.get("usage").and_then(|node| usage(node, findings)),
-        delay: fields.get("delay").and_then(|node| values::duration(node, "delay", findings)),
-        chunk: fields.get("chunk").and_then(|node| values::small_count(node, "chunk", findings)),
-        stop: fields.get("stop").and_then(|node| values::word(node, "stop", &STOPS, findings)),
-    };
-    check_sense(&fields, findings);
-    Some(reply)
+/// Nothing is counted that far.
+fn small(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// A reply does something, and none of its fields is without effect.
+/// No field of a reply is without effect.
 fn check_sense(fields: &Fields<'_>, findings: &mut Findings) {
-    let has = |name| fields.get(name).is_some();
-    if !["think", "say", "call", "error"].into_iter().any(has) {
-        let help = "add `say`, `call` or `error`";
-        findings.add("spec::missing", fields.place(), "a reply has to say, call or fail", help);
-    }
-    if has("error") && has("stop") {
+    if fields.has("error") && fields.has("stop") {
         let help = "keep one of them: `stop` is why an answer ends";
         let message = "a reply with `error` has no answer, and so no `stop`";
         findings.add("spec::contradiction", fields.place_of("stop"), message, help);
     }
-    if has("times") && !has("error") {
+    if fields.has("times") && !fields.has("error") {
         let help = "remove it, or add `error`: it counts the attempts that fail";
         findings.add("spec::missing", fields.place_of("times"), "`times` needs `error`", help);
     }
 }
 
-fn when(node: &Node, findings: &mut Findings) -> Option<When> {
-    let fields = Fields::of(node, &WHEN, findings)?;
-    let text =
-        |name, findings: &mut Findings| fields.get(name).and_then(|node| values::text(node, name, findings));
-    let user = text("user", findings);
-    if let Some(pattern) = &user {
-        check_pattern(&pattern.value, pattern.span, findings);
+fn read_when(fields: &Fields<'_>) -> When {
+    When {
+        user: fields.words("user"),
+        tool: fields.words("tool"),
+        failed: fields.truth("failed"),
+        summarize: fields.truth("summarize").unwrap_or(false),
     }
-    let tool = text("tool", findings);
-    let failed = fields.get("failed").and_then(|node| values::truth(node, "failed", findings));
-    let summarize = fields.get("summarize").and_then(|node| values::truth(node, "summarize", findings));
-    Some(When {
-        user: user.map(|text| text.value),
-        tool: tool.map(|text| text.value),
-        failed,
-        summarize: summarize.unwrap_or(false),
-    })
 }
 
-fn check_pattern(pattern: &str, span: Span, findings: &mut Findings) {
-    let Err(error) = regex::Regex::new(pattern) else { return };
-    // The library draws its own picture of the pattern; the last line of it says what is wrong.
-    let drawn = error.to_string();
-    let why = drawn.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-    let message = format!("`user` is not a regular expression: {why}");
-    let help = "put a `\\` before a character that means itself; single quotes keep backslashes";
-    findings.add("spec::bad-pattern", span, message, help);
-}
-
-fn calls(node: &Node, findings: &mut Findings) -> Option<Vec<Call>> {
-    let items = values::list(node, "call", findings)?;
-    Some(items.iter().filter_map(|item| call(item, findings)).collect())
-}
-
-fn call(node: &Node, findings: &mut Findings) -> Option<Call> {
-    let fields = Fields::of(node, &CALL, findings)?;
-    let tool = fields.require("tool", "tool: get_time", findings);
-    let tool = tool.and_then(|node| values::name(node, "tool", findings));
-    let input = match fields.get("input") {
-        None => Json::empty_object(),
-        Some(node) => {
-            let input = json(node, findings)?;
-            if !input.as_str().starts_with('{') {
-                let message = format!("`input` is a mapping of arguments, not {}", node.kind());
-                findings.add("spec::wrong-value", node.span, message, "write `input: { name: value }`");
-            }
-            input
-        }
-    };
-    Some(Call { tool: tool?.value, input })
-}
-
-fn usage(node: &Node, findings: &mut Findings) -> Option<Usage> {
-    let fields = Fields::of(node, &USAGE, findings)?;
-    let mut tokens =
-        |name| fields.get(name).and_then(|node| values::whole(node, name, findings)).unwrap_or(0);
-    Some(Usage { input_tokens: tokens("input"), output_tokens: tokens("output"), ..Usage::default() })
-}
-
-fn classes() -> [(&'static str, FailureClass); FailureClass::ALL.len()] {
-    FailureClass::ALL.map(|class| (class.as_str(), class))
+fn read_call(fields: &Fields<'_>) -> Option<Call> {
+    let input = fields.json("input").unwrap_or_else(Json::empty_object);
+    Some(Call { tool: fields.words("tool")?, input })
 }

@@ -268,7 +268,7 @@ impl Size {
     fn of(node: &Node) -> Self {
         let leaf = Self { nodes: 1, text_bytes: node.as_text().map_or(0, str::len), height: 0 };
         match &node.value {
-            Value::Plain(_) | Value::Quoted(_) => leaf,
+            Value::Plain(_) | Value::Quoted(_) | Value::Refused => leaf,
             Value::List(items) => Self::around(items.iter().map(Self::of)),
             Value::Map(entries) => Self::around(entries.iter().map(|entry| {
                 let value = Self::of(&entry.value);
