@@ -1,0 +1,209 @@
+//! Which commands this user has allowed on this machine.
+//!
+//! A project says which servers it needs; whether they are started is not for the project to say. The answer is kept
+//! outside of it, for this directory, these words, these variables and, for a program of the project, this content: a
+//! project that changes any of them is asked about again.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use weir_spec::{SecretRef, canonical};
+use weir_types::{Hash, Hasher};
+
+/// A command that a project wants started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// The server's address, as the spec has it.
+    pub server: String,
+    /// The project's directory.
+    pub directory: PathBuf,
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// The variables it is given, and where their values come from.
+    pub env: BTreeMap<String, SecretRef>,
+}
+
+/// Somebody who is asked before a command is started for the first time.
+pub trait Approve: Send + Sync {
+    /// Whether the command may be started, now and from now on.
+    fn approve<'a>(&'a self, command: &'a Command) -> BoxFuture<'a, bool>;
+}
+
+/// Nobody is there to ask.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nobody;
+
+impl Approve for Nobody {
+    fn approve<'a>(&'a self, _command: &'a Command) -> BoxFuture<'a, bool> {
+        Box::pin(std::future::ready(false))
+    }
+}
+
+/// Where approvals are kept, given `$XDG_STATE_HOME` and `$HOME`.
+pub fn approvals_file(state_home: Option<&Path>, home: Option<&Path>) -> Option<PathBuf> {
+    let absolute = state_home.filter(|path| path.is_absolute()).map(Path::to_owned);
+    let state = absolute.or_else(|| Some(home?.join(".local/state")))?;
+    Some(state.join("weir/approved.json"))
+}
+
+/// What identifies a command, and what it would run.
+#[derive(Serialize)]
+struct Subject<'c> {
+    directory: String,
+    argv: &'c [String],
+    env: &'c BTreeMap<String, SecretRef>,
+    program: Option<Hash>,
+}
+
+/// The commands that were allowed.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Approvals {
+    version: u32,
+    approved: BTreeMap<Hash, Entry>,
+}
+
+/// For whoever reads the file; what counts is the key.
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    directory: String,
+    command: String,
+}
+
+impl Approvals {
+    const VERSION: u32 = 1;
+    const BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+    /// What was allowed so far. A file that others could have written allows nothing.
+    pub(crate) fn load(file: &Path) -> io::Result<Self> {
+        let mut text = String::new();
+        let opened = match File::open(file) {
+            Ok(opened) => opened,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(error),
+        };
+        if opened.metadata()?.permissions().mode() & 0o022 != 0 {
+            return Err(io::Error::other("others may write it"));
+        }
+        opened.take(Self::BYTES_MAX).read_to_string(&mut text)?;
+        let read: Self = serde_json::from_str(&text).map_err(|_| io::Error::other("it is damaged"))?;
+        if read.version != Self::VERSION {
+            return Err(io::Error::other("it was written by another version of weir"));
+        }
+        Ok(read)
+    }
+
+    pub(crate) fn contains(&self, key: Hash) -> bool {
+        self.approved.contains_key(&key)
+    }
+
+    /// Allows a command from now on.
+    pub(crate) fn add(file: &Path, key: Hash, command: &Command) -> io::Result<()> {
+        // Read again: another build may have added its own in the meantime.
+        let mut approvals = Self::load(file).unwrap_or_default();
+        approvals.version = Self::VERSION;
+        let directory = command.directory.display().to_string();
+        approvals.approved.insert(key, Entry { directory, command: command.argv.join(" ") });
+        let parent = file.parent().unwrap_or(Path::new("."));
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+        let temporary = parent.join(format!(".approved-{}.tmp", std::process::id()));
+        let written = (|| {
+            let mut out =
+                File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+            out.write_all(&serde_json::to_vec_pretty(&approvals)?)?;
+            out.sync_all()?;
+            std::fs::rename(&temporary, file)
+        })();
+        if written.is_err() {
+            let _ = std::fs::remove_file(&temporary);
+        }
+        written
+    }
+}
+
+/// What identifies a command.
+pub(crate) fn key(command: &Command) -> io::Result<Hash> {
+    let local = command.argv.first().filter(|program| program.starts_with("./"));
+    let program = local.map(|program| content(&command.directory.join(program))).transpose()?;
+    let directory = command.directory.display().to_string();
+    let subject = Subject { directory, argv: &command.argv, env: &command.env, program };
+    canonical::hash(&subject).map_err(io::Error::other)
+}
+
+fn content(program: &Path) -> io::Result<Hash> {
+    let mut file = File::open(program)?;
+    let (mut hasher, mut buffer) = (Hasher::default(), vec![0; 64 * 1024]);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hasher.finish()),
+            count => hasher.update(&buffer[..count]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(directory: &Path) -> Command {
+        let argv = vec!["./server".to_owned(), "a".to_owned()];
+        let env = BTreeMap::from([("A".to_owned(), SecretRef::Env("A".to_owned()))]);
+        Command { server: "mcp://./server?arg=a".to_owned(), directory: directory.to_owned(), argv, env }
+    }
+
+    #[test]
+    fn an_approval_is_for_this_command_here_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("state/weir/approved.json");
+        std::fs::write(directory.path().join("server"), "one").unwrap();
+        let command = command(directory.path());
+        let approved = key(&command).unwrap();
+        assert!(!Approvals::load(&file).unwrap().contains(approved));
+        Approvals::add(&file, approved, &command).unwrap();
+        assert!(Approvals::load(&file).unwrap().contains(approved));
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+
+        let other_words = Command { argv: vec!["./server".to_owned(), "b".to_owned()], ..command.clone() };
+        let other_env = Command {
+            env: BTreeMap::from([("A".to_owned(), SecretRef::File("/etc/shadow".to_owned()))]),
+            ..command.clone()
+        };
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::fs::write(elsewhere.path().join("server"), "one").unwrap();
+        let other_place = Command { directory: elsewhere.path().to_owned(), ..command.clone() };
+        for other in [other_words, other_env, other_place] {
+            assert!(!Approvals::load(&file).unwrap().contains(key(&other).unwrap()), "{other:?}");
+        }
+        std::fs::write(directory.path().join("server"), "two").unwrap();
+        assert!(!Approvals::load(&file).unwrap().contains(key(&command).unwrap()));
+    }
+
+    #[test]
+    fn a_file_that_others_can_write_allows_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("approved.json");
+        std::fs::write(directory.path().join("server"), "one").unwrap();
+        let command = command(directory.path());
+        Approvals::add(&file, key(&command).unwrap(), &command).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(Approvals::load(&file).unwrap_err().to_string(), "others may write it");
+        std::fs::write(&file, "{").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(Approvals::load(&file).unwrap_err().to_string(), "it is damaged");
+    }
+
+    #[test]
+    fn approvals_are_with_the_users_state() {
+        let file = |state: Option<&str>, home: Option<&str>| {
+            approvals_file(state.map(Path::new), home.map(Path::new)).map(|file| file.display().to_string())
+        };
+        assert_eq!(file(Some("/s"), Some("/h")).as_deref(), Some("/s/weir/approved.json"));
+        assert_eq!(file(Some("relative"), Some("/h")).as_deref(), Some("/h/.local/state/weir/approved.json"));
+        assert_eq!(file(None, Some("/h")).as_deref(), Some("/h/.local/state/weir/approved.json"));
+        assert_eq!(file(None, None), None);
+    }
+}
