@@ -243,7 +243,13 @@ impl Writer {
 
     fn write_attrs(&self, branch: i64, attrs: &Attrs) -> Result<()> {
         let Attrs { status, principal, agent, title, due } = attrs;
-        let sql = "INSERT OR REPLACE INTO attrs (branch, status, principal, agent, title, due) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        // Most appends of a run leave the attributes as they are; replacing the row would write the pages of all its
+        // indexes again.
+        let sql = "INSERT INTO attrs (branch, status, principal, agent, title, due) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+            ON CONFLICT (branch) DO UPDATE SET status = excluded.status, principal = excluded.principal,
+                agent = excluded.agent, title = excluded.title, due = excluded.due
+            WHERE (status, principal, agent, title, due)
+                IS NOT (excluded.status, excluded.principal, excluded.agent, excluded.title, excluded.due)";
         self.execute(
             sql,
             params![branch, status.as_str(), principal, agent, title, due.map(Timestamp::as_micros)],
