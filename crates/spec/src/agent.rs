@@ -18,12 +18,30 @@ pub const ITERATIONS_DEFAULT: u64 = 10;
 /// The built-in tools an agent can be given.
 pub const BUILTIN_TOOLS: &[&str] = &["fs", "edit", "bash", "http", "memory", "get_time"];
 
+/// The names under which a model sees the tools of a built-in entry; none for anything else.
+pub fn builtin_names(entry: &str) -> &'static [&'static str] {
+    match entry {
+        "fs" => &["fs_read", "fs_list", "fs_glob", "fs_search"],
+        "edit" => &["edit_write", "edit_replace", "edit_multi"],
+        "bash" => &["bash"],
+        "http" => &["http"],
+        "memory" => &["memory_store", "memory_search", "memory_related"],
+        "get_time" => &["get_time"],
+        _ => &[],
+    }
+}
+
 /// `agents/<name>/spec.yaml`.
 pub(crate) static AGENT: Shape = Shape {
     what: "an agent",
     doc: "One agent: who answers, what it is told to be, and what it may do.",
     fields: &[
-        required("name", "name: helper", Kind::Format(&format::NAME), "Its name, which is also its directory's."),
+        required(
+            "name",
+            "name: helper",
+            Kind::Format(&format::NAME),
+            "Its name, which is also its directory's.",
+        ),
         required(
             "model",
             "model: offline/echo",
@@ -31,14 +49,22 @@ pub(crate) static AGENT: Shape = Shape {
             "Who answers: `provider/name`, or a bare name that only one provider has. `scripted/NAME` and `offline/echo` need no network.",
         ),
         optional("description", Kind::Words, "What the agent is told to be: the heart of its system prompt."),
-        optional("tools", Kind::List(&Kind::Shape(&TOOL)), "Everything the agent may call. Nothing else can be reached."),
+        optional(
+            "tools",
+            Kind::List(&Kind::Shape(&TOOL)),
+            "Everything the agent may call. Nothing else can be reached.",
+        ),
         optional(
             "skills",
             Kind::List(&Kind::Format(&format::SKILL)),
             "Skills: `registry/namespace/name@version`, or the path of a directory with a `SKILL.md`.",
         ),
         optional("limits", Kind::Shape(&LIMITS), "What one run may use."),
-        optional("acl", Kind::List(&Kind::Shape(&AGENT_ACL)), "Who may talk to the agent. Nobody else may, but for admins."),
+        optional(
+            "acl",
+            Kind::List(&Kind::Shape(&AGENT_ACL)),
+            "Who may talk to the agent. Nobody else may, but for admins.",
+        ),
         optional("region", Kind::Format(&format::REGION), "Where its model has to run."),
     ],
     choice: Choice::Free,
@@ -57,12 +83,28 @@ static TOOL: Shape = Shape {
     what: "a tool",
     doc: "One tool, or all tools of a server.",
     fields: &[
-        optional("name", Kind::Format(&format::TOOL), "A built-in tool, or `tools/NAME` for a script of the project."),
-        optional("server", Kind::Format(&format::SERVER), "An MCP server (`mcp://…`), or another agent (`weir://NAME`)."),
-        optional("access", Kind::Word(|| words(Access::WORDS)), "The highest level it is offered at; `read` by default."),
+        optional(
+            "name",
+            Kind::Format(&format::TOOL),
+            "A built-in tool, or `tools/NAME` for a script of the project.",
+        ),
+        optional(
+            "server",
+            Kind::Format(&format::SERVER),
+            "An MCP server (`mcp://…`), or another agent (`weir://NAME`).",
+        ),
+        optional(
+            "access",
+            Kind::Word(|| words(Access::WORDS)),
+            "The highest level it is offered at; `read` by default.",
+        ),
         optional("only", Kind::Some(&Kind::Text), "Fewer tools than the server offers."),
         optional("approval", Kind::Word(|| words(APPROVALS)), "Whether someone has to approve every call."),
-        optional("effect", Kind::Word(|| words(EFFECTS)), "What repeating a call does, if you know better than the tool says."),
+        optional(
+            "effect",
+            Kind::Word(|| words(EFFECTS)),
+            "What repeating a call does, if you know better than the tool says.",
+        ),
         optional(
             "on_interrupt",
             Kind::Word(|| words(ON_INTERRUPT)),
@@ -296,7 +338,8 @@ impl SkillRef {
         let (place, version) = text.split_once('@')?;
         let [registry, namespace, name] = place.split('/').collect::<Vec<_>>().try_into().ok()?;
         let fits = |part: &str| {
-            let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'+' | b':');
+            let fits =
+                |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'+' | b':');
             !part.is_empty() && part.len() <= 128 && !part.starts_with('.') && part.bytes().all(fits)
         };
         let path = format!("{namespace}/{name}");
@@ -348,7 +391,9 @@ pub(crate) fn acl<R: Copy + PartialEq>(
     let mut entries: Vec<AclEntry<R>> = Vec::new();
     let mut seen: BTreeMap<(Principal, Option<usize>), Span> = BTreeMap::new();
     for entry in fields.each("acl") {
-        let (Some(principal), Some(role)) = (entry.parsed("principal"), entry.word("role", roles)) else { continue };
+        let (Some(principal), Some(role)) = (entry.parsed("principal"), entry.word("role", roles)) else {
+            continue;
+        };
         let number = roles.iter().position(|(_, known)| *known == role);
         let key = (Principal::clone(&principal.value), number);
         if let Some(first) = seen.get(&key) {
@@ -449,7 +494,12 @@ fn check_sense(fields: &Fields<'_>, source: &ToolSource, findings: &mut Findings
     only_for("hosts", is_http, "`http`");
     if is_http && !fields.has("hosts") {
         let help = "add the hosts it may reach, for example `hosts: [api.example.com]`";
-        findings.add("spec::missing", fields.place, "`http` needs `hosts`: without any it reaches nothing", help);
+        findings.add(
+            "spec::missing",
+            fields.place,
+            "`http` needs `hosts`: without any it reaches nothing",
+            help,
+        );
     }
     let access = fields.word("access", Access::WORDS).unwrap_or_default();
     let effect = fields.word("effect", EFFECTS);

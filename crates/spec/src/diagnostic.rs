@@ -165,17 +165,6 @@ impl Findings {
         self.push(problem);
     }
 
-    pub(crate) fn warn(
-        &mut self,
-        code: &'static str,
-        span: Span,
-        message: impl Into<String>,
-        help: impl Into<String>,
-    ) {
-        let problem = Diagnostic::error(code, &self.file, span, message, help).warning();
-        self.push(problem);
-    }
-
     /// Something that is here twice, and may not be.
     pub(crate) fn twice(
         &mut self,

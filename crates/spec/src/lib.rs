@@ -18,43 +18,58 @@
 mod access;
 mod agent;
 pub mod canonical;
+mod check;
 mod diagnostic;
 mod diff;
+mod document;
 mod duration;
 mod fields;
+mod format;
 mod json;
+pub mod lock;
 mod loops;
+mod loose;
 pub mod manifest;
 mod node;
 mod principal;
 mod project;
+mod read;
+mod resolve;
 mod rules;
 mod scenario;
+mod schema;
 mod script;
+mod secret;
 mod server;
+mod shape;
 mod slip;
 mod source;
 mod sources;
-mod values;
 mod yaml;
 
 pub use access::{Access, Acl, Approval, Credential, CredentialKind, Role, SecretRef, SecretRefError};
 pub use agent::{
     AclEntry, AgentSpec, BUILTIN_TOOLS, ITERATIONS_DEFAULT, Limits, Skill, SkillRef, ToolEntry, ToolSource,
+    builtin_names,
 };
 pub use diagnostic::{Diagnostic, Related, Severity, Span, Spanned, sort};
 pub use diff::Change;
 pub use duration::{DurationError, parse_duration};
+pub use lock::Lock;
 pub use loops::{Concurrency, LoopSpec, Missed, WhenFull};
+pub use loose::read_yaml;
 pub use manifest::Manifest;
 pub use principal::{BUILTIN_GROUPS, Principal, PrincipalError};
 pub use project::{Group, Project, ServerCredentials, ToolGrant};
+pub use read::read;
 pub use rules::{
     Budget, Condition, Example, Examples, Hold, Hook, HookAction, Hooks, Lane, Mode, Rollback, Routing, Rule,
     Scope, Test, Verdict,
 };
 pub use scenario::{Expect, ExpectedCall, RunStop, Scenario, Step, TestModel, TestSpec};
+pub use schema::{Document, schema};
 pub use script::{Call, Reply, Script, When};
+pub use secret::{check_secrets, find_secrets, mask};
 pub use server::{Launcher, McpServer, ServerError, is_loopback};
 pub use source::FILE_BYTES_MAX;
 pub use sources::{AgentSource, IDENTITY_FILES, Identity, Model, Reading, Sources};

@@ -23,14 +23,23 @@ pub(crate) static LOOP: Shape = Shape {
     what: "a loop",
     doc: "A scheduled invocation of an agent.",
     fields: &[
-        required("name", "name: daily-digest", Kind::Format(&format::NAME), "Its name, which is also its file's."),
+        required(
+            "name",
+            "name: daily-digest",
+            Kind::Format(&format::NAME),
+            "Its name, which is also its file's.",
+        ),
         required(
             "schedule",
             "schedule: \"0 9 * * *\"",
             Kind::Format(&format::SCHEDULE),
             "When it fires: a cron expression with minute, hour, day, month and weekday.",
         ),
-        optional("timezone", Kind::Format(&format::TIMEZONE), "The time zone of the schedule; `UTC` by default."),
+        optional(
+            "timezone",
+            Kind::Format(&format::TIMEZONE),
+            "The time zone of the schedule; `UTC` by default.",
+        ),
         required("agent", "agent: helper", Kind::Format(&format::NAME), "The agent it talks to."),
         required(
             "run_as",
@@ -79,7 +88,11 @@ static CONCURRENCY: Shape = Shape {
     doc: "How many runs of a loop go on at once.",
     fields: &[
         required("max", "max: 1", Kind::Count, "At most so many."),
-        optional("when_full", Kind::Word(|| words(WHEN_FULL)), "What happens to the next one; it waits by default."),
+        optional(
+            "when_full",
+            Kind::Word(|| words(WHEN_FULL)),
+            "What happens to the next one; it waits by default.",
+        ),
     ],
     choice: Choice::Free,
     instead: &[],
@@ -162,7 +175,8 @@ pub enum WhenFull {
 pub(crate) fn read(bytes: &[u8], findings: &mut Findings) -> Option<LoopSpec> {
     let root = document::read(bytes, &LOOP, findings)?;
     let fields = Fields::of(&root, &LOOP)?;
-    let stem = findings.file().rsplit('/').next().and_then(|file| file.strip_suffix(".yaml")).map(str::to_owned);
+    let stem =
+        findings.file().rsplit('/').next().and_then(|file| file.strip_suffix(".yaml")).map(str::to_owned);
     let name = fields.text("name");
     if let Some(name) = &name {
         document::check_name(name, stem.as_deref(), "loop", "file", findings);

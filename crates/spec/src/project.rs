@@ -1,55 +1,100 @@
 //! `weir.yaml`: what the agents of a project share.
 
+mod access;
+mod governance;
+mod models;
+
 use std::collections::BTreeMap;
 
-use weir_types::{ModelCard, Price, Wire};
+use weir_types::ModelCard;
 
 use crate::agent::AclEntry;
 use crate::diagnostic::{Diagnostic, Findings, Spanned};
-use crate::fields::{Fields, Shape};
-use crate::node::{Node, Value, excerpt};
+use crate::document;
+use crate::fields::Fields;
+use crate::format;
 use crate::rules::{Budget, Hooks, Routing, Rule, Scope};
-use crate::{Access, Credential, Principal, values, yaml};
+use crate::shape::{Choice, Kind, Shape, optional};
+use crate::{Access, Credential, Principal};
 
-const PROJECT: Shape = Shape {
+/// `weir.yaml`.
+pub(crate) static PROJECT: Shape = Shape {
     what: "a project",
-    known: &["project", "models"],
-    later: &[
-        "service_accounts",
-        "tool_grants",
-        "mcp_credentials",
-        "credentials",
-        "rules",
-        "budgets",
-        "knowledge",
-        "routing",
-        "four_eyes",
-        "groups",
-        "hooks",
+    doc: "What the agents of a project share.",
+    fields: &[
+        optional("project", Kind::Format(&format::NAME), "The project's name."),
+        optional(
+            "models",
+            Kind::Map(&format::MODEL_NAME, &Kind::Shape(&models::MODEL)),
+            "Models that the catalog lacks, or knows differently, by `provider/name`.",
+        ),
+        optional(
+            "service_accounts",
+            Kind::List(&Kind::Shape(&access::SERVICE_ACCOUNT)),
+            "Identities that are nobody's, for loops and programs.",
+        ),
+        optional(
+            "groups",
+            Kind::Map(&format::NAME, &Kind::List(&Kind::Format(&format::USER))),
+            "Groups and their members. `admin`, `user` and `reader` always exist.",
+        ),
+        optional(
+            "tool_grants",
+            Kind::List(&Kind::Shape(&access::TOOL_GRANT)),
+            "Who may use which tool. What an agent can do is in its spec; who may have it done is here.",
+        ),
+        optional(
+            "mcp_credentials",
+            Kind::Map(&format::MCP, &Kind::Map(&format::PRINCIPAL, &Kind::Shape(&access::CREDENTIAL))),
+            "How MCP servers are convinced of who is asking, by server and principal.",
+        ),
+        optional(
+            "rules",
+            Kind::List(&Kind::Shape(&governance::RULE)),
+            "What happens to calls. The first rule that matches, from the top, decides.",
+        ),
+        optional("budgets", Kind::Shape(&governance::BUDGETS), "What may be used."),
+        optional("four_eyes", Kind::Truth, "Whether nobody may approve what they asked for themselves."),
+        optional(
+            "hooks",
+            Kind::Shape(&governance::HOOKS),
+            "What happens around every append to the journal.",
+        ),
+        optional("knowledge", Kind::Shape(&KNOWLEDGE), "What agents can search."),
+        optional("routing", Kind::Shape(&governance::ROUTING), "Where turns run."),
+        optional(
+            "region",
+            Kind::Format(&format::REGION),
+            "Where models have to run, unless an agent says otherwise.",
+        ),
+        optional(
+            "registries",
+            Kind::Map(&format::REGISTRY_NAME, &Kind::Format(&format::REGISTRY)),
+            "Where skills are fetched from, if not from the host that their name begins with.",
+        ),
+    ],
+    choice: Choice::Free,
+    instead: &[
+        ("name", "write `project`"),
+        ("credentials", "write `mcp_credentials`"),
+        ("grants", "write `tool_grants`"),
+        ("policies", "policies are files: policies/*.cedar; simple ones are `rules`"),
+        ("agents", "an agent is a file of its own: agents/NAME/spec.yaml"),
+        ("loops", "a loop is a file of its own: loops/NAME.yaml"),
     ],
 };
 
-const MODEL: Shape = Shape {
-    what: "a model",
-    known: &["wire", "api_name", "base_url", "key_env", "context_window", "output_max", "price", "regions"],
-    later: &[],
+static KNOWLEDGE: Shape = Shape {
+    what: "`knowledge`",
+    doc: "What agents can search.",
+    fields: &[optional(
+        "paths",
+        Kind::Some(&Kind::Format(&format::PATH)),
+        "Files and directories of the project.",
+    )],
+    choice: Choice::Some(&["paths"]),
+    instead: &[],
 };
-
-const PRICE: Shape = Shape {
-    what: "a price, in dollars per million tokens,",
-    known: &["input", "output", "cache_read", "cache_write"],
-    later: &[],
-};
-
-const WIRES: [(&str, Wire); 7] = [
-    (Wire::Anthropic.as_str(), Wire::Anthropic),
-    (Wire::OpenaiChat.as_str(), Wire::OpenaiChat),
-    (Wire::OpenaiResponses.as_str(), Wire::OpenaiResponses),
-    (Wire::Gemini.as_str(), Wire::Gemini),
-    (Wire::Scripted.as_str(), Wire::Scripted),
-    (Wire::Echo.as_str(), Wire::Echo),
-    (Wire::Replay.as_str(), Wire::Replay),
-];
 
 /// What the agents of a project share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,6 +127,16 @@ pub struct Project {
     pub region: Option<Spanned<String>>,
     /// Where skills are fetched from: a URL, or a directory.
     pub registries: BTreeMap<String, Spanned<String>>,
+    /// What else it names, for whoever checks that it exists.
+    pub(crate) mentions: Mentions,
+}
+
+/// What rules, hooks and routing name, with its places.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mentions {
+    pub(crate) principals: Vec<Spanned<Principal>>,
+    pub(crate) agents: Vec<Spanned<String>>,
+    pub(crate) scripts: Vec<Spanned<String>>,
 }
 
 /// A group and its members.
@@ -112,132 +167,41 @@ pub struct ServerCredentials {
 }
 
 impl Project {
-    /// Reads a project. `file` is its path; problems name it.
+    /// Reads a project on its own. `file` is its path; problems name it.
     ///
     /// # Errors
     /// Every problem of the file.
     pub fn read(file: &str, bytes: &[u8]) -> Result<Self, Vec<Diagnostic>> {
         let mut findings = Findings::new(file);
-        let project = yaml::document(bytes, &mut findings).and_then(|root| project(&root, &mut findings));
+        let project = read(bytes, &mut findings);
         findings.conclude(project)
     }
 }
 
-fn project(root: &Node, findings: &mut Findings) -> Option<Project> {
-    let fields = Fields::of(root, &PROJECT, findings)?;
-    let name = fields.get("project").and_then(|node| values::name(node, "project", findings));
-    let models = fields.get("models").and_then(|node| models(node, findings)).unwrap_or_default();
-    Some(Project { name, models, ..Project::default() })
-}
-
-fn models(node: &Node, findings: &mut Findings) -> Option<Vec<(String, ModelCard)>> {
-    let Value::Map(entries) = &node.value else {
-        let message = format!("`models` is a mapping from name to model, not {}", node.kind());
-        findings.add(
-            "spec::wrong-value",
-            node.span,
-            message,
-            "write `models: { provider/name: { wire: … } }`",
-        );
-        return None;
-    };
-    let mut models = Vec::new();
-    for entry in entries {
-        let name = &entry.key.value;
-        let full =
-            name.split_once('/').is_some_and(|(provider, bare)| !provider.is_empty() && !bare.is_empty());
-        if !full || name.chars().any(char::is_whitespace) {
-            let message = format!("`{}` is not the name of a model", excerpt(name));
-            findings.add("spec::bad-name", entry.key.span, message, "write `provider/name`");
-        }
-        if let Some(card) = model(&entry.value, findings) {
-            models.push((name.clone(), card));
-        }
-    }
-    Some(models)
-}
-
-fn model(node: &Node, findings: &mut Findings) -> Option<ModelCard> {
-    let fields = Fields::of(node, &MODEL, findings)?;
-    let text = |name, findings: &mut Findings| {
-        fields.get(name).and_then(|node| values::text(node, name, findings)).map(|text| text.value)
-    };
-    let wire = fields.require("wire", "wire: openai-chat", findings);
-    let wire = wire.and_then(|node| values::word(node, "wire", &WIRES, findings));
-    let context_window = fields.require("context_window", "context_window: 128000", findings);
-    let context_window = context_window.and_then(|node| values::count(node, "context_window", findings));
-    let output_max = fields.require("output_max", "output_max: 8192", findings);
-    let output_max = output_max.and_then(|node| values::count(node, "output_max", findings));
-    let card = ModelCard {
-        wire: wire.unwrap_or(Wire::OpenaiChat),
-        api_name: text("api_name", findings),
-        base_url: fields.get("base_url").and_then(|node| base_url(node, findings)),
-        key_env: fields.get("key_env").and_then(|node| key_env(node, findings)),
-        context_window: context_window.unwrap_or_default(),
-        output_max: output_max.unwrap_or_default(),
-        price: fields.get("price").and_then(|node| price(node, findings)),
-        regions: fields.get("regions").and_then(|node| regions(node, findings)).unwrap_or_default(),
-    };
-    if card.output_max >= card.context_window && context_window.is_some() {
-        let message = "`output_max` leaves no room for a question in `context_window`";
-        let help = "the context window holds input and output together";
-        findings.add("spec::contradiction", fields.place_of("output_max"), message, help);
-    }
-    Some(card)
-}
-
-fn base_url(node: &Node, findings: &mut Findings) -> Option<String> {
-    let url = values::text(node, "base_url", findings)?.value;
-    let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
-    if host
-        .is_some_and(|host| !host.is_empty() && !host.starts_with('/') && !url.contains(char::is_whitespace))
-    {
-        return Some(url);
-    }
-    let message = format!("`base_url` is an address, not {}", node.kind());
-    findings.add("spec::wrong-value", node.span, message, "write it like `http://localhost:11434/v1`");
-    None
-}
-
-/// The name of a variable. What is refused is not repeated: it may be the key itself.
-fn key_env(node: &Node, findings: &mut Findings) -> Option<String> {
-    let name = values::text(node, "key_env", findings)?.value;
-    let fits = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
-    if name.bytes().all(fits) && !name.starts_with(|first: char| first.is_ascii_digit()) {
-        return Some(name);
-    }
-    let message = "`key_env` is the name of an environment variable, never a key itself";
-    findings.add(
-        "spec::wrong-value",
-        node.span,
-        message,
-        "write a name such as `ACME_API_KEY`, and set it there",
-    );
-    None
-}
-
-fn price(node: &Node, findings: &mut Findings) -> Option<Price> {
-    let fields = Fields::of(node, &PRICE, findings)?;
-    let input = fields.require("input", "input: 3.00", findings);
-    let output = fields.require("output", "output: 15.00", findings);
-    let input = input.and_then(|node| values::usd(node, "input", findings));
-    let output = output.and_then(|node| values::usd(node, "output", findings));
-    // Without prices of their own, cached tokens cost what others cost.
-    let mut cached = |name| match fields.get(name) {
-        Some(node) => values::usd(node, name, findings),
-        None => input,
-    };
-    let (cache_read, cache_write) = (cached("cache_read"), cached("cache_write"));
-    Some(Price { input: input?, output: output?, cache_read: cache_read?, cache_write: cache_write? })
-}
-
-fn regions(node: &Node, findings: &mut Findings) -> Option<Vec<String>> {
-    let items = values::list(node, "regions", findings)?;
-    Some(
-        items
-            .iter()
-            .filter_map(|item| values::text(item, "regions", findings))
-            .map(|text| text.value)
-            .collect(),
-    )
+/// What a project says, as far as it can be read.
+pub(crate) fn read(bytes: &[u8], findings: &mut Findings) -> Option<Project> {
+    let root = document::read(bytes, &PROJECT, findings)?;
+    let fields = Fields::of(&root, &PROJECT)?;
+    let registries = fields.entries("registries").iter().filter_map(|entry| {
+        let value = entry.value.as_text()?.to_owned();
+        Some((entry.key.value.clone(), Spanned { value, span: entry.value.span }))
+    });
+    let mut mentions = Mentions::default();
+    Some(Project {
+        name: fields.text("project"),
+        models: models::read(&fields, findings),
+        service_accounts: access::service_accounts(&fields, findings),
+        groups: fields.has("groups").then(|| access::groups(&fields)),
+        tool_grants: access::tool_grants(&fields, findings),
+        mcp_credentials: access::credentials(&fields, findings),
+        rules: governance::rules(&fields, &mut mentions, findings),
+        budgets: governance::budgets(&fields),
+        four_eyes: fields.truth("four_eyes").unwrap_or(false),
+        hooks: governance::hooks(&fields, &mut mentions),
+        knowledge: fields.fields("knowledge").map(|fields| fields.texts("paths")).unwrap_or_default(),
+        routing: governance::routing(&fields, &mut mentions),
+        region: fields.text("region"),
+        registries: registries.collect(),
+        mentions,
+    })
 }

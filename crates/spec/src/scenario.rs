@@ -36,7 +36,12 @@ static SCENARIO: Shape = Shape {
     doc: "One session.",
     fields: &[
         required("name", "name: greets", Kind::Text, "What it shows."),
-        required("steps", "steps: [{ say: hello }]", Kind::Some(&Kind::Shape(&STEP)), "What is said, in order."),
+        required(
+            "steps",
+            "steps: [{ say: hello }]",
+            Kind::Some(&Kind::Shape(&STEP)),
+            "What is said, in order.",
+        ),
     ],
     choice: Choice::Free,
     instead: &[],
@@ -57,7 +62,11 @@ static EXPECT: Shape = Shape {
     what: "`expect`",
     doc: "What has to happen in a turn. What is absent is not looked at.",
     fields: &[
-        optional("answer", Kind::Format(&format::PATTERN), "A regular expression that is found in the answer."),
+        optional(
+            "answer",
+            Kind::Format(&format::PATTERN),
+            "A regular expression that is found in the answer.",
+        ),
         optional(
             "calls",
             Kind::List(&Kind::Either(&Kind::Format(&format::NAME), &EXPECTED_CALL)),
@@ -75,7 +84,12 @@ static EXPECTED_CALL: Shape = Shape {
     what: "an expected call",
     doc: "A call that has to be made.",
     fields: &[
-        required("tool", "tool: get_time", Kind::Format(&format::NAME), "The tool, by the name the model sees."),
+        required(
+            "tool",
+            "tool: get_time",
+            Kind::Format(&format::NAME),
+            "The tool, by the name the model sees.",
+        ),
         optional("input", Kind::Object, "Arguments that are among those of the call."),
     ],
     choice: Choice::Free,
@@ -218,7 +232,9 @@ pub(crate) fn read(bytes: &[u8], findings: &mut Findings) -> Option<TestSpec> {
 fn expected(fields: &Fields<'_>) -> Expect {
     let spanned = |name: &str| fields.get(name).map(|node| node.span);
     let call = |node: &Node| match Fields::of(node, &EXPECTED_CALL) {
-        Some(call) => Some(ExpectedCall { tool: call.words("tool")?, input: call.get("input").and_then(as_json) }),
+        Some(call) => {
+            Some(ExpectedCall { tool: call.words("tool")?, input: call.get("input").and_then(as_json) })
+        }
         None => Some(ExpectedCall { tool: node.as_text()?.to_owned(), input: None }),
     };
     let calls = fields.list("calls").iter().filter_map(call).collect();

@@ -23,25 +23,8 @@ pub(crate) struct Source<'a> {
 
 impl<'a> Source<'a> {
     /// The text, unless the bytes are too many or no text.
-    pub(crate) fn of(bytes: &'a [u8], findings: &mut Findings) -> Option<Self> {
-        if bytes.len() > FILE_BYTES_MAX {
-            let message = format!("the file has {} bytes; {FILE_BYTES_MAX} are the most", bytes.len());
-            let help = "is it the right file? long texts belong into files of their own, beside the spec";
-            findings.add("spec::too-large", Span { line: 1, column: 1, ..Span::default() }, message, help);
-            return None;
-        }
-        let text = match std::str::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(error) => {
-                let at = error.valid_up_to();
-                let valid = std::str::from_utf8(&bytes[..at]).unwrap_or_default();
-                let message = format!("byte {:#04x} is not UTF-8 text", bytes.get(at).copied().unwrap_or(0));
-                let help = "save the file as UTF-8";
-                findings.add("spec::not-text", Self::new(valid).span(at, at + 1), message, help);
-                return None;
-            }
-        };
-        let source = Self::new(text);
+    pub(crate) fn of(bytes: &'a [u8], bytes_max: usize, findings: &mut Findings) -> Option<Self> {
+        let source = Self::prose(bytes, bytes_max, findings)?;
         if let Some((at, odd)) = source.text.char_indices().find(|(_, character)| is_unprintable(*character))
         {
             let message = format!("control character U+{:04X} in a text file", u32::from(odd));
@@ -53,7 +36,32 @@ impl<'a> Source<'a> {
         Some(source)
     }
 
-    fn new(text: &'a str) -> Self {
+    /// The text of a file that no parser is given: any character will do.
+    pub(crate) fn prose(bytes: &'a [u8], bytes_max: usize, findings: &mut Findings) -> Option<Self> {
+        if bytes.len() > bytes_max {
+            let message = format!("the file has {} bytes; {bytes_max} are the most", bytes.len());
+            let help = "is it the right file? long texts belong into files of their own, beside the spec";
+            findings.add("spec::too-large", Span::START, message, help);
+            return None;
+        }
+        if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+            findings.add("spec::not-text", Span::START, "the file is UTF-16 text", "save the file as UTF-8");
+            return None;
+        }
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Some(Self::new(text)),
+            Err(error) => {
+                let at = error.valid_up_to();
+                let valid = std::str::from_utf8(&bytes[..at]).unwrap_or_default();
+                let message = format!("byte {:#04x} is not UTF-8 text", bytes.get(at).copied().unwrap_or(0));
+                let help = "save the file as UTF-8";
+                findings.add("spec::not-text", Self::new(valid).span(at, at + 1), message, help);
+                None
+            }
+        }
+    }
+
+    pub(crate) fn new(text: &'a str) -> Self {
         let bare = text.strip_prefix(BOM).unwrap_or(text);
         let after_breaks = bare.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(after_breaks).collect();
@@ -113,8 +121,16 @@ impl<'a> Source<'a> {
         Some(self.span(tab, tab + 1))
     }
 
+    /// Where a text is written within a part of the file, if it is written there as it is.
+    pub(crate) fn place_within(&self, span: Span, text: &str) -> Option<Span> {
+        let start = span.start.checked_sub(self.offset)?;
+        let written = self.text.get(start..span.end.checked_sub(self.offset)?)?;
+        let at = start + written.find(text)?;
+        Some(self.span(at, at + text.len()))
+    }
+
     /// The part of the file between two bytes of `text`. Looks at the whole line before it.
-    fn span(&self, start: usize, end: usize) -> Span {
+    pub(crate) fn span(&self, start: usize, end: usize) -> Span {
         let line = self.lines.partition_point(|begin| *begin <= start);
         let begin = self.lines.get(line.saturating_sub(1)).copied().unwrap_or(0);
         let before = self.text.get(begin..start.min(self.text.len())).unwrap_or_default();
@@ -142,7 +158,7 @@ mod tests {
 
     fn problem(bytes: &[u8]) -> Option<String> {
         let mut findings = Findings::new("f");
-        let _ = Source::of(bytes, &mut findings);
+        let _ = Source::of(bytes, FILE_BYTES_MAX, &mut findings);
         let found = findings.conclude(Some(())).err()?;
         Some(found.iter().map(|each| format!("{}..{} {each}", each.span.start, each.span.end)).collect())
     }

@@ -10,23 +10,42 @@ use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
 
 use crate::diagnostic::{Findings, Span, Spanned};
 use crate::node::{Entry, Node, Value, excerpt};
+use crate::secret::{self, find_secrets};
 use crate::slip::{Place, Slip};
 use crate::source::{FILE_BYTES_MAX, Source};
 
 /// Deepest nesting of lists and mappings. What comes after may recurse, so this bounds its stack.
 const DEPTH_MAX: usize = 64;
 
-/// Most nodes of a document, the copies that aliases make included.
-const NODES_MAX: usize = 100_000;
+/// What a document may amount to.
+#[derive(Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Most bytes of its file.
+    pub(crate) file_bytes: usize,
+    /// Most nodes, the copies that aliases make included.
+    pub(crate) nodes: usize,
+}
 
-/// Most bytes of text in those nodes.
-const TEXT_BYTES_MAX: usize = 4 * FILE_BYTES_MAX;
+impl Bounds {
+    /// Of a file that people write.
+    pub(crate) const WRITTEN: Self = Self { file_bytes: FILE_BYTES_MAX, nodes: 100_000 };
+
+    /// Most bytes of text in all nodes.
+    fn text_bytes(self) -> usize {
+        4 * self.file_bytes
+    }
+}
 
 /// The document of a file, as far as it is one; what is wrong with it goes to `findings`.
 pub(crate) fn document(bytes: &[u8], findings: &mut Findings) -> Option<Node> {
-    let source = Source::of(bytes, findings)?;
+    document_within(bytes, Bounds::WRITTEN, findings)
+}
+
+/// The same, for files that may amount to more or less.
+pub(crate) fn document_within(bytes: &[u8], bounds: Bounds, findings: &mut Findings) -> Option<Node> {
+    let source = Source::of(bytes, bounds.file_bytes, findings)?;
     let mut parser = Parser::new_from_str(source.text);
-    let mut builder = Builder::new(&source, findings);
+    let mut builder = Builder::new(&source, bounds, findings);
     while let Some(event) = parser.next_event() {
         let (event, place) = match event {
             Ok((event, span)) => (event, source.between(span.start, span.end)),
@@ -66,6 +85,7 @@ enum Key {
 
 struct Builder<'s, 'f> {
     source: &'s Source<'s>,
+    bounds: Bounds,
     findings: &'f mut Findings,
     open: Vec<Open>,
     anchored: BTreeMap<usize, Node>,
@@ -78,9 +98,9 @@ struct Builder<'s, 'f> {
 type Step = Option<()>;
 
 impl<'s, 'f> Builder<'s, 'f> {
-    fn new(source: &'s Source<'s>, findings: &'f mut Findings) -> Self {
+    fn new(source: &'s Source<'s>, bounds: Bounds, findings: &'f mut Findings) -> Self {
         let (open, anchored) = (Vec::new(), BTreeMap::new());
-        Self { source, findings, open, anchored, size: Size::default(), documents: 0, root: None }
+        Self { source, bounds, findings, open, anchored, size: Size::default(), documents: 0, root: None }
     }
 
     fn take(&mut self, event: Event<'_>, span: Span) -> Step {
@@ -91,6 +111,7 @@ impl<'s, 'f> Builder<'s, 'f> {
             Event::Scalar(text, style, anchor, tag) => {
                 self.refuse_tag(tag.as_deref(), span);
                 let value = match style {
+                    _ if self.holds_secret(&text, span) => Value::Refused,
                     ScalarStyle::Plain => Value::Plain(text.into_owned()),
                     _ => Value::Quoted(text.into_owned()),
                 };
@@ -163,10 +184,13 @@ impl<'s, 'f> Builder<'s, 'f> {
     fn grow(&mut self, by: Size, span: Span) -> Step {
         self.size.nodes += by.nodes;
         self.size.text_bytes += by.text_bytes;
-        if self.size.nodes <= NODES_MAX && self.size.text_bytes <= TEXT_BYTES_MAX {
+        let text_bytes = self.bounds.text_bytes();
+        if self.size.nodes <= self.bounds.nodes && self.size.text_bytes <= text_bytes {
             return Some(());
         }
-        let message = format!("the document unfolds into more than {NODES_MAX} values or 4 MiB of text");
+        let (nodes, mebibytes) = (self.bounds.nodes, text_bytes / (1024 * 1024));
+        let message =
+            format!("the document unfolds into more than {nodes} values or {mebibytes} MiB of text");
         self.findings.add("spec::too-large", span, message, "split it, or use fewer aliases");
         None
     }
@@ -193,6 +217,17 @@ impl<'s, 'f> Builder<'s, 'f> {
             },
         }
         Some(())
+    }
+
+    /// Whether a scalar looks like a key, which is told. It stops here: nothing later can repeat it.
+    fn holds_secret(&mut self, text: &str, span: Span) -> bool {
+        let found = find_secrets(text);
+        for range in &found {
+            let place = self.source.place_within(span, &text[range.clone()]);
+            let problem = secret::problem(self.findings.file(), place.unwrap_or(span));
+            self.findings.push(problem);
+        }
+        !found.is_empty()
     }
 
     fn refuse_tag(&mut self, tag: Option<&Tag>, span: Span) {
@@ -235,6 +270,14 @@ impl<'s, 'f> Builder<'s, 'f> {
 
 /// The key, unless it is no text or there already.
 fn key_of(node: &Node, seen: &mut BTreeMap<String, Span>, findings: &mut Findings) -> Key {
+    if matches!(node.value, Value::Refused) {
+        return Key::Refused;
+    }
+    if matches!(&node.value, Value::Plain(text) if text == "<<") {
+        let help = "write the fields out; an alias can stand for a whole value: `limits: *usual`";
+        findings.add("spec::merge-key", node.span, "merge keys are not a part of YAML 1.2", help);
+        return Key::Refused;
+    }
     let Some(text) = node.as_text() else {
         let message = format!("a key is text, not {}", node.kind());
         let help = match node.value {
