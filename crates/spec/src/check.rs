@@ -17,7 +17,8 @@ pub(crate) fn check(node: &mut Node, field: &str, kind: &Kind, findings: &mut Fi
         Kind::Format(format) => formatted(node, field, format),
         Kind::Word(all) => word(node, field, &all()),
         Kind::Truth => truth(node, field),
-        Kind::Count => count(node, field),
+        Kind::Count => count(node, field, u64::MAX),
+        Kind::Small => count(node, field, u64::from(u32::MAX)),
         Kind::Whole(most) => whole(node, field, *most).map(drop),
         Kind::Duration => duration(node, field, false),
         Kind::Pause => duration(node, field, true),
@@ -225,8 +226,8 @@ fn truth(node: &Node, field: &str) -> Verdict {
     }
 }
 
-fn count(node: &Node, field: &str) -> Verdict {
-    match whole(node, field, u64::MAX)? {
+fn count(node: &Node, field: &str, most: u64) -> Verdict {
+    match whole(node, field, most)? {
         0 => refuse(format!("`{field}` cannot be 0"), "use 1 or more, or remove it"),
         _ => Ok(()),
     }

@@ -68,6 +68,11 @@ impl<'n> Fields<'n> {
         as_whole(self.get(name)?)
     }
 
+    /// A whole number that is not beyond counting.
+    pub(crate) fn small(&self, name: &str) -> Option<u32> {
+        self.count(name).and_then(|number| number.try_into().ok())
+    }
+
     pub(crate) fn truth(&self, name: &str) -> Option<bool> {
         as_truth(self.get(name)?)
     }

@@ -19,6 +19,7 @@ mod access;
 mod agent;
 pub mod canonical;
 mod check;
+mod codes;
 mod diagnostic;
 mod diff;
 mod document;
@@ -52,6 +53,7 @@ pub use agent::{
     AclEntry, AgentSpec, BUILTIN_TOOLS, ITERATIONS_DEFAULT, Limits, Skill, SkillRef, ToolEntry, ToolSource,
     builtin_names,
 };
+pub use codes::CODES;
 pub use diagnostic::{Diagnostic, Related, Severity, Span, Spanned, sort};
 pub use diff::Change;
 pub use duration::{DurationError, parse_duration};

@@ -147,6 +147,7 @@ impl Shared {
             Kind::Word(words) => json!({ "enum": words() }),
             Kind::Truth => json!({ "type": "boolean" }),
             Kind::Count => json!({ "type": "integer", "minimum": 1 }),
+            Kind::Small => json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX }),
             Kind::Whole(u64::MAX) => json!({ "type": "integer", "minimum": 0 }),
             Kind::Whole(most) => json!({ "type": "integer", "minimum": 0, "maximum": most }),
             Kind::Duration | Kind::Pause => {

@@ -40,12 +40,12 @@ static REPLY: Shape = Shape {
         ),
         optional(
             "times",
-            Kind::Count,
+            Kind::Small,
             "How many attempts fail before it falls through; all of them, if absent.",
         ),
         optional("usage", Kind::Shape(&USAGE), "The tokens it reports."),
         optional("delay", Kind::Pause, "The pause before each delta."),
-        optional("chunk", Kind::Count, "Characters of one delta."),
+        optional("chunk", Kind::Small, "Characters of one delta."),
         optional("stop", Kind::Word(|| words(STOPS)), "Why the answer ends."),
     ],
     choice: Choice::Some(&["say", "call", "think", "error"]),
@@ -232,21 +232,16 @@ fn read_reply(fields: &Fields<'_>, findings: &mut Findings) -> Reply {
         say: fields.words("say"),
         call: fields.each("call").filter_map(|fields| read_call(&fields)).collect(),
         error: fields.word("error", CLASSES),
-        times: fields.count("times").map(small),
+        times: fields.small("times"),
         usage: fields.fields("usage").map(|fields| Usage {
             input_tokens: fields.count("input").unwrap_or(0),
             output_tokens: fields.count("output").unwrap_or(0),
             ..Usage::default()
         }),
         delay: fields.duration("delay"),
-        chunk: fields.count("chunk").map(small),
+        chunk: fields.small("chunk"),
         stop: fields.word("stop", STOPS),
     }
-}
-
-/// Nothing is counted that far.
-fn small(count: u64) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// No field of a reply is without effect.

@@ -41,6 +41,8 @@ pub(crate) enum Kind {
     Truth,
     /// A whole number, one or more.
     Count,
+    /// A whole number, one or more, but not beyond counting.
+    Small,
     /// A whole number up to a largest one.
     Whole(u64),
     /// A span of time, longer than none.

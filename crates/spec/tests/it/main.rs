@@ -3,12 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails like the test itself")]
 
 mod agent;
+mod broken;
 mod hostile;
 mod project;
 mod properties;
 mod script;
 
 use weir_spec::Diagnostic;
+use weir_types::Catalog;
 
 /// Problems as a person would want them: place, the marked text, what is wrong, what to do.
 fn shown(bytes: &[u8], problems: &[Diagnostic]) -> String {
@@ -22,4 +24,16 @@ fn shown(bytes: &[u8], problems: &[Diagnostic]) -> String {
         }
     }
     lines.join("\n")
+}
+
+/// A small catalog: two priced models of one name, of which one is in the EU, and one that nobody knows anything about.
+fn catalog() -> Catalog {
+    const MODELS: &str = r#"{
+        "acme/fast": {"wire": "openai-chat", "context_window": 8000, "output_max": 1000,
+                      "price": {"input": "0.10", "output": "0.40"}, "regions": ["eu"]},
+        "acme/smart": {"wire": "anthropic", "context_window": 200000, "output_max": 64000},
+        "other/fast": {"wire": "gemini", "context_window": 1000000, "output_max": 64000,
+                       "price": {"input": "0.20", "output": "0.80"}, "regions": ["us"]}
+    }"#;
+    Catalog::parse(MODELS).unwrap()
 }
