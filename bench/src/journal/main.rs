@@ -7,7 +7,6 @@ mod payload;
 mod report;
 mod run;
 mod subject;
-mod system;
 mod table;
 mod targets;
 mod work;

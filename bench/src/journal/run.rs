@@ -10,9 +10,9 @@ use clap::ValueEnum;
 use crate::Args;
 use crate::payload::PAYLOAD_BYTES;
 use crate::subject::{Column, Error};
-use crate::system::{self, Machine};
 use crate::table::{Group, Table};
 use crate::work::{Job, Metrics, Work};
+use weir_bench::system::{self, Machine};
 
 /// Everything a run has found.
 pub(crate) struct Measured {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::payload::Sample;
 
-pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) use weir_bench::Error;
 
 pub(crate) type Answer<'a, T> = BoxFuture<'a, Result<T, Error>>;
 

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::payload::{PAYLOAD_BYTES, Sample, samples};
 use crate::subject::{Column, Counts, Error, Subject};
-use crate::system;
+use weir_bench::system;
 
 /// Streams that the large journal is made of.
 pub(crate) const STREAMS: usize = 100;

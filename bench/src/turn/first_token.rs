@@ -10,10 +10,10 @@ use weir_journal::{Journal, NewEvent, Part};
 use weir_models::{Endpoint, HttpClient, Model, Piece, connect};
 use weir_types::{Block, BranchId, Catalog, Message, Purpose, Request, Role, Seq, Wire};
 
-use crate::Round;
 use crate::stub;
-use crate::subject::Error;
 use crate::world::{World, say};
+use weir_bench::Error;
+use weir_bench::findings::Round;
 
 pub(crate) async fn measure(data: &Path, duration: Duration, found: &mut Round) -> Result<(), Error> {
     let url = stub::start().await?;

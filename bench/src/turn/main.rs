@@ -9,25 +9,13 @@ mod stub;
 mod turns;
 mod world;
 
-#[path = "../journal/system.rs"]
-#[allow(dead_code, reason = "the other benchmark uses the rest of it")]
-mod system;
-
-/// What `system` calls errors.
-mod subject {
-    pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
-}
-
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use serde_json::json;
-
-use self::subject::Error;
-use self::system::Machine;
+use weir_bench::Error;
+use weir_bench::findings::{Round, Summary, Target, save};
 
 /// Measure turns against the disk, the journal and a bare model call
 #[derive(Parser)]
@@ -67,9 +55,6 @@ impl Args {
     }
 }
 
-/// What one round found, by name.
-type Round = BTreeMap<&'static str, f64>;
-
 fn main() -> ExitCode {
     let args = Args::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -108,38 +93,24 @@ async fn run(args: &Args) -> Result<(), Error> {
         resume::measure(&data, args.events, &mut once).await?;
         rounds.push(once);
     }
-    let summary = summarise(&rounds);
+    let summary = Summary::of(&rounds);
     if args.only.is_some() {
-        print(&summary, &[]);
+        summary.print(&[]);
         return Ok(());
     }
-    let targets = judge(&summary);
-    print(&summary, &targets);
+    let targets = targets(&summary);
+    summary.print(&targets);
     if !args.no_save {
-        let file = save(args, &data, &rounds, &targets)?;
+        let file = save("turn", &data, &rounds, &targets)?;
         println!("\nsaved as {}", file.display());
     }
     Ok(())
 }
 
-/// Median, smallest and largest, by name.
-fn summarise(rounds: &[Round]) -> BTreeMap<&'static str, [f64; 3]> {
-    let mut values: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
-    for (name, value) in rounds.iter().flatten() {
-        values.entry(name).or_default().push(*value);
-    }
-    let spread = |mut values: Vec<f64>| {
-        values.sort_by(f64::total_cmp);
-        [values[values.len() / 2], values[0], values[values.len() - 1]]
-    };
-    values.into_iter().map(|(name, values)| (name, spread(values))).collect()
-}
-
 /// The promises that the benchmark checks: text, what was found, whether it is met.
-fn judge(summary: &BTreeMap<&'static str, [f64; 3]>) -> Vec<(&'static str, f64, bool)> {
-    let median = |name: &str| summary.get(name).map_or(f64::NAN, |values| values[0]);
-    let at_most = |text, value: f64, limit: f64| (text, value, value <= limit);
-    let at_least = |text, value: f64, limit: f64| (text, value, value >= limit);
+fn targets(summary: &Summary) -> Vec<Target> {
+    let median = |name| summary.median(name);
+    let (at_most, at_least) = (Target::at_most, Target::at_least);
     vec![
         at_most("1 session: 4 syncs per turn", median("alone_commits_per_turn"), 4.0),
         at_least(
@@ -165,49 +136,4 @@ fn judge(summary: &BTreeMap<&'static str, [f64; 3]>) -> Vec<(&'static str, f64, 
         ),
         at_most("first token, beyond the one sync, ≤ 1.2 × a bare call", median("first_token_ratio"), 1.2),
     ]
-}
-
-fn print(summary: &BTreeMap<&'static str, [f64; 3]>, targets: &[(&'static str, f64, bool)]) {
-    println!("\nMedians over the rounds (smallest to largest):\n");
-    for (name, [median, min, max]) in summary {
-        println!("{name:<44} {median:>12.3} ({min:.3}–{max:.3})");
-    }
-    println!("\nTargets:\n");
-    for (text, value, is_met) in targets {
-        println!("{:<8} {value:>8.3}  {text}", if *is_met { "met" } else { "MISSED" });
-    }
-}
-
-fn save(
-    args: &Args,
-    data: &Path,
-    rounds: &[Round],
-    targets: &[(&'static str, f64, bool)],
-) -> Result<PathBuf, Error> {
-    let bench = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let git = |arguments: &[&str]| -> Result<String, Error> {
-        let output = std::process::Command::new("git").args(arguments).current_dir(bench).output()?;
-        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
-    };
-    let now = weir_journal::now().to_string();
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let targets: Vec<_> = targets
-        .iter()
-        .map(|(text, value, met)| json!({ "text": text, "value": value, "is_met": met }))
-        .collect();
-    let report = json!({
-        "command": format!("cargo xtask bench turn {}", arguments.join(" ")).trim_end(),
-        "date": now,
-        "commit": git(&["rev-parse", "HEAD"])?,
-        "uncommitted_changes": !git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty(),
-        "machine": Machine::of(data)?,
-        "rounds": args.rounds,
-        "seconds": args.seconds,
-        "targets": targets,
-        "measured": rounds,
-    });
-    let stamp: String = now.chars().take(19).filter(|c| *c != ':').collect();
-    let file = bench.join("results").join(format!("turn-{stamp}.json"));
-    std::fs::write(&file, format!("{report:#}\n"))?;
-    Ok(file)
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 use weir_journal::Journal;
 use weir_types::Seq;
 
-use crate::Round;
-use crate::subject::Error;
 use crate::world::{World, turn};
+use weir_bench::Error;
+use weir_bench::findings::Round;
 
 pub(crate) async fn measure(data: &Path, events: u64, found: &mut Round) -> Result<(), Error> {
     // A small window keeps the conversation short, as summaries do in a long one.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::subject::Error;
+use weir_bench::Error;
 
 /// How long it thinks: little, next to what models take, so that what we add shows.
 pub(crate) const THINKS: Duration = Duration::from_millis(20);

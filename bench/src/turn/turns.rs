@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use weir_journal::{Journal, NewEvent, Part};
 use weir_types::BranchId;
 
-use crate::Round;
-use crate::subject::Error;
 use crate::world::{World, turn};
+use weir_bench::Error;
+use weir_bench::findings::Round;
 
 /// A session is replaced by a new one after so many turns: what a long conversation costs to send is the model's
 /// affair, and a snapshot, which is a commit of its own, comes only every 256 events.

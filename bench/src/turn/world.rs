@@ -17,7 +17,7 @@ use weir_models::Model;
 use weir_models::scripted::{Call, Reply, Script, Scripted, When};
 use weir_types::{Block, Catalog, Hash, Json};
 
-use crate::subject::Error;
+use weir_bench::Error;
 
 /// A data directory that is gone afterwards, with an engine on it.
 pub(crate) struct World {

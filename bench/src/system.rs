@@ -6,16 +6,16 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::subject::Error;
+use crate::Error;
 
 /// Bytes this process has sent towards the disk.
-pub(crate) fn written_bytes() -> Result<u64, Error> {
+pub fn written_bytes() -> Result<u64, Error> {
     let io = fs::read_to_string("/proc/self/io")?;
     Ok(field(&io, "write_bytes:")?.saturating_sub(field(&io, "cancelled_write_bytes:")?))
 }
 
 /// Memory of this process in bytes: now, and at most.
-pub(crate) fn memory() -> Result<(u64, u64), Error> {
+pub fn memory() -> Result<(u64, u64), Error> {
     let status = fs::read_to_string("/proc/self/status")?;
     Ok((field(&status, "VmRSS:")? * 1_024, field(&status, "VmHWM:")? * 1_024))
 }
@@ -27,7 +27,7 @@ fn field(text: &str, name: &str) -> Result<u64, Error> {
 }
 
 /// Cache flushes that the disk under `path` has done, for anyone; none if the system does not count them.
-pub(crate) fn flushes(path: &Path) -> Option<u64> {
+pub fn flushes(path: &Path) -> Option<u64> {
     const FLUSHES: usize = 15;
     let device = fs::metadata(path).ok()?.dev();
     let (major, minor) = ((device >> 8) & 0xfff, (device & 0xff) | ((device >> 12) & 0xfff00));
@@ -40,7 +40,7 @@ pub(crate) fn flushes(path: &Path) -> Option<u64> {
 }
 
 /// Length and allocated bytes of all files under `directory`.
-pub(crate) fn disk_usage(directory: &Path) -> Result<(u64, u64), Error> {
+pub fn disk_usage(directory: &Path) -> Result<(u64, u64), Error> {
     let (mut length, mut allocated) = (0, 0);
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -57,16 +57,16 @@ pub(crate) fn disk_usage(directory: &Path) -> Result<(u64, u64), Error> {
 
 /// Where the numbers come from.
 #[derive(Debug, Serialize)]
-pub(crate) struct Machine {
-    pub(crate) cpu: String,
-    pub(crate) cores: usize,
-    pub(crate) memory_bytes: u64,
-    pub(crate) file_system: String,
-    pub(crate) kernel: String,
+pub struct Machine {
+    pub cpu: String,
+    pub cores: usize,
+    pub memory_bytes: u64,
+    pub file_system: String,
+    pub kernel: String,
 }
 
 impl Machine {
-    pub(crate) fn of(data: &Path) -> Result<Self, Error> {
+    pub fn of(data: &Path) -> Result<Self, Error> {
         let cpus = fs::read_to_string("/proc/cpuinfo")?;
         let model = cpus.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown");
         Ok(Self {
