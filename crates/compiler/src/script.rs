@@ -75,9 +75,9 @@ impl Scripts {
         })
     }
 
-    /// What is wrong with the scripts.
-    pub(crate) fn into_diagnostics(self) -> Vec<Diagnostic> {
-        self.diagnostics
+    /// The modules that were looked at, and what is wrong with them.
+    pub(crate) fn into_problems(self) -> (Vec<String>, Vec<Diagnostic>) {
+        (self.modules.into_keys().collect(), self.diagnostics)
     }
 
     fn defined(&self, entry: &str) -> Option<Defined> {
@@ -97,7 +97,7 @@ impl Scripts {
         let text = match readable(path, &bytes) {
             Ok(text) => text,
             Err(problem) => {
-                self.diagnostics.push(problem);
+                self.diagnostics.push(*problem);
                 return None;
             }
         };
@@ -109,9 +109,9 @@ impl Scripts {
 }
 
 /// Text that a recursive parser can be trusted with.
-fn readable<'b>(path: &str, bytes: &'b [u8]) -> Result<&'b str, Diagnostic> {
+fn readable<'b>(path: &str, bytes: &'b [u8]) -> Result<&'b str, Box<Diagnostic>> {
     let refuse = |span, message: String, help: &str| {
-        Err(Diagnostic::error("build::script-text", path, span, message, help))
+        Err(Box::new(Diagnostic::error("build::script-text", path, span, message, help)))
     };
     if bytes.len() > BYTES_MAX {
         let message = format!("the script has more than {BYTES_MAX} bytes");

@@ -34,7 +34,7 @@ fn tool(files: &[(&str, &str)]) -> (Option<ScriptTool>, Vec<String>) {
     let mut tree = Tree::read(directory.path());
     let mut scripts = Scripts::default();
     let tool = scripts.tool(files[0].0, &mut tree);
-    let problems = scripts.into_diagnostics();
+    let (_, problems) = scripts.into_problems();
     (tool, problems.iter().map(|each| format!("{} {each}", each.code)).collect())
 }
 

@@ -1,0 +1,40 @@
+//! The tools that come with the program: which ones an entry stands for, and how strict to be with them.
+//!
+//! What they do and which arguments they take is said by the program that runs them, not by the manifest.
+
+use weir_types::{Effect, Risk};
+
+/// One tool of the program.
+pub(crate) struct Builtin {
+    /// What an entry calls it, or the group it is in.
+    pub(crate) entry: &'static str,
+    /// The name the model sees.
+    pub(crate) name: &'static str,
+    pub(crate) effect: Effect,
+    pub(crate) risk: Risk,
+}
+
+const fn reads(entry: &'static str, name: &'static str) -> Builtin {
+    Builtin { entry, name, effect: Effect::Read, risk: Risk::Low }
+}
+
+const fn writes(entry: &'static str, name: &'static str, risk: Risk) -> Builtin {
+    Builtin { entry, name, effect: Effect::Write, risk }
+}
+
+/// All of them, in the order in which a model is told about them. Files and notes are versioned: nothing is lost there.
+pub(crate) const ALL: [Builtin; 13] = [
+    reads("fs", "fs_read"),
+    reads("fs", "fs_list"),
+    reads("fs", "fs_glob"),
+    reads("fs", "fs_search"),
+    writes("edit", "edit_write", Risk::Low),
+    writes("edit", "edit_replace", Risk::Low),
+    writes("edit", "edit_multi", Risk::Low),
+    writes("bash", "bash", Risk::High),
+    writes("http", "http", Risk::Medium),
+    writes("memory", "memory_store", Risk::Low),
+    reads("memory", "memory_search"),
+    reads("memory", "memory_related"),
+    reads("get_time", "get_time"),
+];

@@ -1,0 +1,36 @@
+//! The last look before a manifest: nothing in it may look like a key.
+//!
+//! Files of the project are searched where they are read, and shown with their lines. Here is what enters a manifest
+//! from elsewhere: skills of registries, and what servers say.
+
+use std::collections::BTreeMap;
+
+use weir_spec::manifest::{Manifest, Source};
+use weir_spec::{Diagnostic, Span, find_secrets};
+
+/// What looks like a key in the manifest. `places` says where agents list a server or a skill.
+pub(crate) fn check(manifest: &Manifest, places: &BTreeMap<String, (String, Span)>) -> Vec<Diagnostic> {
+    let mut problems = Vec::new();
+    let mut look = |name: &str, text: &str, subject: String| {
+        if find_secrets(text).is_empty() {
+            return;
+        }
+        let (file, span) =
+            places.get(name).cloned().unwrap_or_else(|| (crate::lock::FILE.to_owned(), Span::START));
+        let message = format!("something in {subject} looks like a secret, and would end up in the manifest");
+        let help = "do not use it until its author has removed that";
+        problems.push(Diagnostic::error("spec::secret", &file, span, message, help));
+    };
+    for (name, source) in &manifest.sources {
+        if let Source::Mcp(server) = source {
+            for (tool, pin) in &server.tools {
+                look(name, pin.definition.as_str(), format!("the definition of `{tool}`"));
+            }
+        }
+    }
+    for (name, skill) in &manifest.skills {
+        let texts = skill.fragments.iter().chain([&skill.description]);
+        texts.for_each(|text| look(name, text, format!("the skill `{name}`")));
+    }
+    problems
+}
