@@ -353,19 +353,17 @@ pub(crate) fn read(bytes: &[u8], findings: &mut Findings) -> Option<AgentSpec> {
     let root = document::read(bytes, &AGENT, findings)?;
     let fields = Fields::of(&root, &AGENT)?;
     let home = findings.file().strip_suffix("/spec.yaml").unwrap_or("agents/x").to_owned();
-    let name = fields.text("name");
-    if let Some(name) = &name {
-        document::check_name(name, home.rsplit('/').next(), "agent", "directory", findings);
-    }
+    let name = fields.must("name");
+    document::check_name(&name, home.rsplit('/').next(), "agent", "directory", findings);
     Some(AgentSpec {
-        model: fields.text("model")?,
+        model: fields.must("model"),
         description: fields.words("description").unwrap_or_default(),
         tools: tools(&fields, findings),
         skills: skills(&fields, &home, findings),
         acl: acl(&fields, AGENT_ROLES, findings),
         region: fields.text("region"),
         limits: fields.fields("limits").map(|fields| limits(&fields)).unwrap_or_default(),
-        name: name?,
+        name,
         file: findings.file().to_owned(),
     })
 }

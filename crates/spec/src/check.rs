@@ -69,7 +69,8 @@ fn refuse<T>(message: impl Into<String>, help: impl Into<String>) -> Verdict<T> 
 fn shaped(node: &mut Node, shape: &Shape, findings: &mut Findings) -> Verdict {
     let (span, kind) = (node.span, node.kind());
     let Value::Map(entries) = &mut node.value else {
-        return refuse(format!("{} is a mapping of fields, not {kind}", shape.what), its_fields(shape));
+        let help = node.as_text().and_then(|text| bare(text, shape)).unwrap_or_else(|| its_fields(shape));
+        return refuse(format!("{} is a mapping of fields, not {kind}", shape.what), help);
     };
     let mut meant = Vec::new();
     for entry in entries.iter_mut() {
@@ -92,6 +93,14 @@ fn shaped(node: &mut Node, shape: &Shape, findings: &mut Findings) -> Verdict {
     Ok(())
 }
 
+/// The field that a text without one was probably meant to be.
+fn bare(text: &str, shape: &Shape) -> Option<String> {
+    let chosen = |name: &str| matches!(shape.choice, Choice::One(names) if names.contains(&name));
+    let likely = shape.fields.iter().filter(|field| field.required.is_some() || chosen(field.name));
+    let fits = |kind: &Kind| matches!(kind, Kind::Format(format) if (format.check)("", text).is_ok());
+    likely.into_iter().find(|field| fits(&field.kind)).map(|field| format!("write `{}: {text}`", field.name))
+}
+
 fn choice(
     shape: &Shape,
     place: Span,
@@ -104,8 +113,7 @@ fn choice(
         Choice::One(names) => (names, true),
         Choice::Some(names) => (names, false),
     };
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    let any = quoted.join(" or ");
+    let any = any_of(names);
     if !names.iter().any(|name| has(name)) {
         findings.add("spec::missing", place, format!("{} needs {any}", shape.what), "add one of them");
     }
@@ -114,6 +122,15 @@ fn choice(
         let message = format!("{} has either {any}", shape.what);
         let spans = [first.key.span, second.key.span];
         findings.twice("spec::contradiction", spans, message, "keep one of them");
+    }
+}
+
+/// `a`, `b` or `c`.
+fn any_of(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => quoted.concat(),
     }
 }
 

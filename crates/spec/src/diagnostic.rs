@@ -7,6 +7,8 @@ use serde::Serialize;
 /// Most problems told about one file. Whoever has more has one problem.
 const DIAGNOSTICS_MAX: usize = 100;
 
+const TOO_MANY: &str = "spec::too-many";
+
 /// One problem in a file of the project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
@@ -125,7 +127,8 @@ impl Diagnostic {
 /// Puts problems into the order in which they are shown: by file, by place, by code.
 pub fn sort(diagnostics: &mut [Diagnostic]) {
     diagnostics.sort_by(|a, b| {
-        let key = |d: &Diagnostic| (d.span.start, d.span.end, d.code);
+        // That there are more comes after all that are told.
+        let key = |d: &Diagnostic| (d.code == TOO_MANY, d.span.start, d.span.end, d.code);
         a.file.cmp(&b.file).then_with(|| key(a).cmp(&key(b))).then_with(|| a.message.cmp(&b.message))
     });
 }
@@ -192,7 +195,7 @@ impl Findings {
         if self.left_out > 0 {
             let span = self.found.last().map(|last| last.span).unwrap_or_default();
             let message = format!("{} more problems are not shown", self.left_out);
-            let more = Diagnostic::error("spec::too-many", &self.file, span, message, "mend these first");
+            let more = Diagnostic::error(TOO_MANY, &self.file, span, message, "mend these first");
             self.found.push(more);
         }
         self.found

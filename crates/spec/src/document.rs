@@ -21,7 +21,8 @@ pub(crate) fn check_name(
     place: &str,
     findings: &mut Findings,
 ) {
-    let Some(expected) = expected.filter(|expected| *expected != name.value) else { return };
+    let expected = expected.filter(|expected| !name.value.is_empty() && *expected != name.value);
+    let Some(expected) = expected else { return };
     let message = format!("the {what} is called `{}`, but its {place} is `{expected}`", name.value);
     let help = format!("write `name: {expected}`, or rename the {place}");
     findings.add("spec::name-differs", name.span, message, help);

@@ -52,6 +52,12 @@ impl<'n> Fields<'n> {
         Some(Spanned { value: node.as_text()?.to_owned(), span: node.span })
     }
 
+    /// Text that has to be there. Where it is not, which was told, something empty stands for it, so that whatever else
+    /// the file says can still be looked at.
+    pub(crate) fn must(&self, name: &str) -> Spanned<String> {
+        self.text(name).unwrap_or(Spanned { value: String::new(), span: self.place })
+    }
+
     /// Text that was checked and has a type of its own.
     pub(crate) fn parsed<T: std::str::FromStr>(&self, name: &str) -> Option<Spanned<T>> {
         let text = self.text(name)?;

@@ -143,8 +143,10 @@ pub(crate) static SECRET: Format = Format {
     pattern: Some("^(env|file|exec):.+$"),
     examples: &["env:SLACK_TOKEN"],
     check: |field, text| {
-        let Err(error) = text.parse::<SecretRef>() else { return Ok(()) };
-        let message = format!("`{field}` is no secret: {error}");
+        if text.parse::<SecretRef>().is_ok() {
+            return Ok(());
+        }
+        let message = format!("`{field}` says where a secret is; the secret itself is never written down");
         let trouble =
             Trouble { code: "spec::not-a-reference", message, help: SecretRef::HELP.into(), hide: true };
         Err(trouble)
@@ -409,6 +411,7 @@ fn principal(text: &str) -> Checked {
             Some(similar) => format!("did you mean `{similar}:{}`?", excerpt(name)),
             None => usual,
         },
+        None if is_name(text) => format!("write `user:{text}`, `group:{text}` or `serviceaccount:{text}`"),
         _ => usual,
     };
     Err(Trouble { code: "spec::bad-principal", message: error.to_string(), help, hide: false })
@@ -461,7 +464,7 @@ fn tool(text: &str) -> Checked {
 
 fn server(text: &str) -> Checked {
     if let Some(agent) = text.strip_prefix("lush://") {
-        let message = || format!("`{}` is the reference's spelling", excerpt(text));
+        let message = || format!("`{}` is how Lush writes it", excerpt(text));
         return ensure(false, "spec::renamed", message, format!("write `weir://{}`", excerpt(agent)));
     }
     if let Some(agent) = text.strip_prefix("weir://") {

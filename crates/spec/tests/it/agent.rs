@@ -1,9 +1,7 @@
 //! `agents/<name>/spec.yaml`.
 
-use std::time::Duration;
-
 use weir_spec::{AgentSpec, Limits};
-use weir_types::{Catalog, NanoUsd};
+use weir_types::Catalog;
 
 use crate::shown;
 
@@ -17,150 +15,9 @@ fn problems(yaml: &str) -> String {
 }
 
 #[test]
-fn a_whole_spec_reads() {
-    let yaml = "\
-# comments are fine
-name: helper
-model: anthropic/claude-sonnet-4-5
-description: |
-  You answer questions.
-  Cite file paths.
-tools:
-  - name: get_time
-limits: { iterations: 3, usd: 0.50, wall_clock: 1h30m, output_tokens: 4096, context_tokens: 100000, tokens: 5, model_calls: 2 }
-";
-    let spec = AgentSpec::read(FILE, yaml.as_bytes()).unwrap();
-    assert_eq!(spec.name.value, "helper");
-    assert_eq!(&yaml[spec.model.span.start..spec.model.span.end], "anthropic/claude-sonnet-4-5");
-    assert_eq!((spec.model.span.line, spec.model.span.column), (3, 8));
-    assert_eq!(spec.description, "You answer questions.\nCite file paths.\n");
-    assert_eq!(spec.tools.iter().map(|tool| tool.name.value.as_str()).collect::<Vec<_>>(), ["get_time"]);
-    let usd = spec.limits.usd.clone();
-    assert_eq!(usd.as_ref().map(|usd| usd.value), Some(NanoUsd(500_000_000)));
-    let expected = Limits {
-        iterations: 3,
-        usd,
-        wall_clock: Some(Duration::from_secs(5_400)),
-        output_tokens: Some(4_096),
-        context_tokens: Some(100_000),
-        tokens: Some(5),
-        model_calls: Some(2),
-    };
-    assert_eq!(spec.limits, expected);
-}
-
-#[test]
 fn a_short_spec_has_defaults() {
     let spec = AgentSpec::read(FILE, b"{name: helper, model: offline/echo}").unwrap();
     assert_eq!((spec.limits, spec.tools, spec.description.as_str()), (Limits::default(), vec![], ""));
-}
-
-#[test]
-fn line_endings_and_a_byte_order_mark_do_not_move_places() {
-    let yaml = "\u{feff}name: helper\r\nmodel: offline/echo\r\ndescription: 'né'\r\ntols: []\r\n";
-    insta::assert_snapshot!(problems(yaml), @r"
-    4:1 ‹tols› spec::unknown-key
-      an agent has no field `tols`
-      → did you mean `tools`?
-    ");
-}
-
-#[test]
-fn every_problem_is_told_at_once() {
-    let yaml = "\
-nmae: helper
-model: ''
-model: offline/echo
-description: [a, b]
-skills: [skills.sh/acme/citations@1.0]
-acl: []
-tools:
-  - name: get_tiem
-  - name: bash
-  - name: tools/lookup-weather
-  - server: mcp://npx/x
-    access: read
-  - get_time
-  - name: get_time
-    approval: always
-  - name: get_time
-  - {}
-limits:
-  iterations: ten
-  usd: 1,50
-  wall_clock: 5
-  output_tokens: 0
-  token: 12
-colour: red
-";
-    insta::assert_snapshot!(problems(yaml));
-}
-
-#[test]
-fn the_wrong_kind_of_document() {
-    insta::assert_snapshot!(problems(""), @"
-    1:1 ‹› spec::empty
-      the file is empty
-      → give it its fields, such as `name: …`
-    ");
-    insta::assert_snapshot!(problems("# nothing\n"), @"
-    1:1 ‹› spec::empty
-      the file is empty
-      → give it its fields, such as `name: …`
-    ");
-    insta::assert_snapshot!(problems("just text\n"), @"
-    1:1 ‹just text› spec::wrong-value
-      an agent is a mapping of fields, not `just text`
-      → its fields are: name, model, description, tools, limits
-    ");
-    insta::assert_snapshot!(problems("- a\n- b\n"), @r"
-    1:1 ‹- a\n- b› spec::wrong-value
-      an agent is a mapping of fields, not a list
-      → its fields are: name, model, description, tools, limits
-    ");
-    insta::assert_snapshot!(problems("name: helper\nmodel: m/n\n---\nname: other\n"), @"
-    3:1 ‹---› spec::syntax
-      a second document begins here
-      → keep one document per file; remove the `---`
-    ");
-    insta::assert_snapshot!(problems("name: !!str helper\nmodel: m/n\n"), @"
-    1:7 ‹!!str helper› spec::syntax
-      the tag `!!str` has no meaning here
-      → remove it; text that looks like a number goes in quotes
-    ");
-    insta::assert_snapshot!(problems("{a: b}: c\nname: helper\nmodel: m/n\nlimits:\ntools: 5"), @r#"
-    1:1 ‹{a: b}› spec::syntax
-      a key is text, not a mapping
-      → text that begins with `{` needs quotes, like `"{{1}}"`
-    4:7 ‹› spec::wrong-value
-      `limits` is a mapping of fields, not nothing
-      → its fields are: iterations, usd, wall_clock, output_tokens, context_tokens, tokens, model_calls
-    5:8 ‹5› spec::wrong-value
-      `tools` is a list, not `5`
-      → write `[…]`, or lines that begin with `- `
-    "#);
-}
-
-#[test]
-fn names_fit_the_directory_and_the_models_alphabet() {
-    insta::assert_snapshot!(problems("name: other\nmodel: m/n\n"), @"
-    1:7 ‹other› spec::name-differs
-      the agent is called `other`, but its directory is `helper`
-      → write `name: helper`, or rename the directory
-    ");
-    insta::assert_snapshot!(problems("name: my helper\nmodel: m/n\n"), @"
-    1:7 ‹my helper› spec::bad-name
-      `my helper` cannot be a name
-      → use 1 to 64 of the letters a-z and A-Z, digits, `-` and `_`
-    ");
-    insta::assert_snapshot!(problems("limits: {}\n"), @"
-    1:1 ‹limits› spec::missing
-      an agent needs `name`
-      → add it, for example `name: helper`
-    1:1 ‹limits› spec::missing
-      an agent needs `model`
-      → add it, for example `model: offline/echo`
-    ");
 }
 
 #[test]

@@ -100,7 +100,17 @@ fn problems(files: &BTreeMap<String, Vec<u8>>) -> Vec<Diagnostic> {
 /// The problems as plain text, with the text that is marked.
 fn shown(files: &BTreeMap<String, Vec<u8>>, problems: &[Diagnostic]) -> String {
     let mut out = String::new();
-    for problem in problems {
+    let mut alike = 0;
+    for (n, problem) in problems.iter().enumerate() {
+        let same = |other: usize| problems.get(other).is_some_and(|other| other.message == problem.message);
+        alike = if n > 0 && same(n - 1) { alike + 1 } else { 0 };
+        if alike > 1 {
+            // Whoever reads the file has understood by now.
+            if !same(n + 1) {
+                let _ = writeln!(out, "(and {} more like it)", alike - 1);
+            }
+            continue;
+        }
         let severity = match problem.severity {
             Severity::Error => "error",
             Severity::Warning => "warning",

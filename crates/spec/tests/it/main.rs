@@ -8,6 +8,10 @@ mod hostile;
 mod project;
 mod properties;
 mod script;
+mod whole;
+
+use std::collections::BTreeMap;
+use std::path::Path;
 
 use weir_spec::Diagnostic;
 use weir_types::Catalog;
@@ -36,4 +40,22 @@ fn catalog() -> Catalog {
                        "price": {"input": "0.20", "output": "0.80"}, "regions": ["us"]}
     }"#;
     Catalog::parse(MODELS).unwrap()
+}
+
+/// The files of a project in `tests/whole`, which uses every field of every file.
+fn whole() -> BTreeMap<String, Vec<u8>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/whole");
+    let mut files = BTreeMap::new();
+    let mut directories = vec![root.clone()];
+    while let Some(directory) = directories.pop() {
+        for path in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                directories.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(&root).unwrap().to_str().unwrap().replace('\\', "/");
+            files.insert(name, std::fs::read(path).unwrap());
+        }
+    }
+    files
 }

@@ -3,15 +3,6 @@
 use weir_spec::Project;
 use weir_types::{ModelCard, NanoUsd, Price, Wire};
 
-use crate::shown;
-
-fn problems(yaml: &str) -> String {
-    match Project::read("weir.yaml", yaml.as_bytes()) {
-        Ok(project) => format!("no problem: {project:?}"),
-        Err(problems) => shown(yaml.as_bytes(), &problems),
-    }
-}
-
 #[test]
 fn a_project_adds_models() {
     let yaml = "
@@ -56,30 +47,4 @@ models:
         regions: vec![],
     };
     assert_eq!(project.models, [("local/llama".to_owned(), llama), ("scripted/demo".to_owned(), demo)]);
-}
-
-#[test]
-fn every_problem_is_told_at_once() {
-    let yaml = "
-project: my project
-rules: []
-budget: 5
-models:
-  llama: { wire: openai, context_window: 10, output_max: 10 }
-  acme/one:
-    context_window: many
-    base_url: localhost:8080
-    key_env: sk-very-secret
-    price: { input: cheap, cache_read: 1 }
-    regions: eu
-  acme/two: []
-";
-    let shown = problems(yaml);
-    assert!(!shown.replace("‹sk-very-secret›", "").contains("sk-very-secret"), "{shown}");
-    insta::assert_snapshot!(shown);
-    insta::assert_snapshot!(problems("models: [a]\n"), @"
-    1:9 ‹[a]› spec::wrong-value
-      `models` is a mapping from name to model, not a list
-      → write `models: { provider/name: { wire: … } }`
-    ");
 }

@@ -5,16 +5,7 @@ use std::time::Duration;
 use weir_spec::{Call, Reply, Script, When};
 use weir_types::{FailureClass, Json, Stop, Usage};
 
-use crate::shown;
-
 const FILE: &str = "models/demo.yaml";
-
-fn problems(yaml: &str) -> String {
-    match Script::read(FILE, yaml.as_bytes()) {
-        Ok(script) => format!("no problem: {script:?}"),
-        Err(problems) => shown(yaml.as_bytes(), &problems),
-    }
-}
 
 #[test]
 fn the_script_of_the_design_reads() {
@@ -87,45 +78,4 @@ replies:
 fn nothing_can_be_said() {
     let script = Script::read(FILE, b"replies: [{ say: '' }]").unwrap();
     assert_eq!(script.replies, [Reply { say: Some(String::new()), ..Reply::default() }]);
-}
-
-#[test]
-fn every_problem_is_told_at_once() {
-    let yaml = r#"replies:
-  - when: { user: 'weather in (\w+', sumarize: true, failed: yes }
-  - when: { failed: true }
-    say: hello
-    error: overlaoded
-    stop: end
-    times: 5000000000
-  - times: 3
-    call: [{ tool: get time, input: [1] }, { input: {} }, { tool: a, input: { x: .nan } }]
-  - say: { nested: true }
-    usage: { input: -5, outptu: 3 }
-    delay: 50
-    chunk: 0
-    stop: maxtokens
-  - call: { tool: a }
-  - nothing
-"#;
-    insta::assert_snapshot!(problems(yaml));
-}
-
-#[test]
-fn a_template_without_quotes_is_explained() {
-    insta::assert_snapshot!(problems("replies:\n  - call: [{ tool: a, input: { city: {{1}} } }]\n"), @r#"
-    2:39 ‹{1}› spec::syntax
-      a key is text, not a mapping
-      → text that begins with `{` needs quotes, like `"{{1}}"`
-    "#);
-    insta::assert_snapshot!(problems("replies: []\n"), @r#"
-    1:10 ‹[]› spec::wrong-value
-      a script without replies cannot answer
-      → add one, for example `- say: "Hello."`
-    "#);
-    insta::assert_snapshot!(problems("reply: []\n"), @"
-    1:1 ‹reply› spec::unknown-key
-      a script has no field `reply`
-      → did you mean `replies`?
-    ");
 }
