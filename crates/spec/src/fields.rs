@@ -32,7 +32,9 @@ impl<'n> Fields<'n> {
     pub(crate) fn get(&self, name: &str) -> Option<&'n Node> {
         debug_assert!(self.shape.field(name).is_some(), "{} has no field `{name}`", self.shape.what);
         #[cfg(test)]
-        asked::note(self.shape.what, name);
+        if let Some(field) = self.shape.field(name) {
+            asked::note(self.shape, field.name);
+        }
         self.entries.iter().find(|entry| entry.key.value == name).map(|entry| &entry.value)
     }
 
@@ -152,16 +154,18 @@ pub(crate) mod asked {
     use std::cell::RefCell;
     use std::collections::BTreeSet;
 
+    use crate::shape::Shape;
+
     thread_local! {
-        static ASKED: RefCell<BTreeSet<(String, String)>> = const { RefCell::new(BTreeSet::new()) };
+        static ASKED: RefCell<BTreeSet<(usize, &'static str)>> = const { RefCell::new(BTreeSet::new()) };
     }
 
-    pub(super) fn note(what: &str, name: &str) {
-        ASKED.with_borrow_mut(|asked| asked.insert((what.to_owned(), name.to_owned())));
+    pub(super) fn note(shape: &'static Shape, name: &'static str) {
+        ASKED.with_borrow_mut(|asked| asked.insert((std::ptr::from_ref(shape) as usize, name)));
     }
 
-    /// Everything that this thread asked for.
-    pub(crate) fn all() -> BTreeSet<(String, String)> {
+    /// Everything that this thread asked for: the address of the shape, which two of one name do not share, and the field.
+    pub(crate) fn all() -> BTreeSet<(usize, &'static str)> {
         ASKED.with_borrow(Clone::clone)
     }
 }

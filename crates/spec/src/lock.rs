@@ -65,7 +65,7 @@ pub struct Places {
     pub tools: BTreeMap<(String, String), Span>,
 }
 
-static LOCK: Shape = Shape {
+pub(crate) static LOCK: Shape = Shape {
     what: "the lock",
     doc: "What was found at other places when the project was last built. Written by `weir build` and `weir lock`.",
     fields: &[

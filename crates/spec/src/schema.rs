@@ -1,5 +1,8 @@
 //! JSON Schema of every kind of file, for editors: made of the same description that the reader checks by.
 
+#[cfg(test)]
+mod tests;
+
 use serde_json::{Map, Value, json};
 
 use crate::shape::{Choice, Field, Kind, Shape};
