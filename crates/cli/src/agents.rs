@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use weir_compiler::SaveError;
+use weir_compiler::{Built, SaveError};
 use weir_engine::{Address, Agents, EngineError, Explained, Functions, Runnable, get_time, recorded};
 use weir_journal_sqlite::SqliteJournal;
 use weir_kernel::system::{self, Sources};
@@ -17,7 +17,7 @@ use weir_models::{
 use weir_spec::{Hooks, Manifest, Script, manifest};
 use weir_types::{Explain, Fault, ModelCard, ToolDefinition, Wire};
 
-use crate::builds::{self, Build};
+use crate::builds;
 use crate::project::{self, ProjectError};
 
 /// The agents of a project.
@@ -131,9 +131,9 @@ impl ProjectAgents {
     }
 
     async fn load(&self, name: &str) -> Result<Runnable, AgentError> {
-        let build = project::build(&self.directory).await?;
-        builds::keep(&build, &self.data_dir).await?;
-        let mut runnable = self.runnable(&build, name)?;
+        let built = project::build(&self.directory).await?;
+        let mut runnable = self.runnable(&built, name)?;
+        builds::keep(built, &self.data_dir).await?;
         if let (Wire::Replay, Some(journal)) = (runnable.agent.card.wire, &self.journal) {
             let recorded = recorded(&**journal, &replayed(&runnable.agent.model)?).await?;
             runnable.model = Arc::new(Replay::new(recorded));
@@ -142,11 +142,11 @@ impl ProjectAgents {
     }
 
     /// The agent, ready to run. Sends nothing yet, but finds out whether something is missing.
-    pub(crate) fn runnable(&self, build: &Build, name: &str) -> Result<Runnable, AgentError> {
-        let agent = prepared(build, name, &self.directory, self.iterations)?;
-        let script = script(build, &agent);
+    pub(crate) fn runnable(&self, built: &Built, name: &str) -> Result<Runnable, AgentError> {
+        let agent = prepared(&built.manifest, name, &self.directory, self.iterations)?;
+        let script = script(&built.manifest, &agent);
         let model = answering(&agent.model, &agent.card, script, &self.client)?;
-        Ok(Runnable { agent, model, manifest: build.hash })
+        Ok(Runnable { agent, model, manifest: built.hash })
     }
 }
 
@@ -164,20 +164,20 @@ impl Agents for ProjectAgents {
 
 /// An agent of a build, as the kernel wants it.
 pub(crate) fn prepared(
-    build: &Build,
+    manifest: &Manifest,
     name: &str,
     directory: &Path,
     iterations: Option<u64>,
 ) -> Result<Agent, AgentError> {
-    let agent = build.agent(name, directory)?;
-    check_enforced(&build.manifest, agent)?;
+    let agent = project::agent(manifest, name, directory)?;
+    check_enforced(manifest, agent)?;
     // INVARIANT: a manifest has the card of every model that its agents name.
-    let card = build.manifest.models.get(&agent.model).cloned().ok_or(AgentError::Interrupted)?;
+    let card = manifest.models.get(&agent.model).cloned().ok_or(AgentError::Interrupted)?;
     Ok(Agent {
         name: name.to_owned(),
         model: agent.model.clone(),
         card,
-        system: system::prompt(&prompt_sources(&build.manifest, agent)),
+        system: system::prompt(&prompt_sources(manifest, agent)),
         tools: agent.tools.iter().map(tool).collect(),
         limits: limits(&agent.limits, iterations),
     })
@@ -195,35 +195,56 @@ pub(crate) fn prompt_sources(manifest: &Manifest, agent: &manifest::Agent) -> So
 }
 
 /// What a scripted model answers from.
-pub(crate) fn script<'b>(build: &'b Build, agent: &Agent) -> Option<&'b Script> {
+pub(crate) fn script<'m>(manifest: &'m Manifest, agent: &Agent) -> Option<&'m Script> {
     let name = agent.card.api_name.as_deref().unwrap_or_else(|| agent.model.trim_start_matches("scripted/"));
-    build.manifest.scripts.get(name)
+    manifest.scripts.get(name)
 }
 
 /// What a spec asks for and this version does not do yet is refused: a rule that nobody keeps is worse than none.
 fn check_enforced(manifest: &Manifest, agent: &manifest::Agent) -> Result<(), AgentError> {
     let known = tools();
     let mut later: Vec<String> = Vec::new();
-    later.extend(agent.tools.iter().filter(|tool| known.tool(&tool.name).is_none()).map(|tool| format!("the tool `{}`", tool.name)));
-    later.extend(agent.tools.iter().filter(|tool| tool.approval.is_some()).map(|tool| format!("`approval` of `{}`", tool.name)));
+    later.extend(
+        agent
+            .tools
+            .iter()
+            .filter(|tool| known.tool(&tool.name).is_none())
+            .map(|tool| format!("the tool `{}`", tool.name)),
+    );
+    later.extend(
+        agent
+            .tools
+            .iter()
+            .filter(|tool| tool.approval.is_some())
+            .map(|tool| format!("`approval` of `{}`", tool.name)),
+    );
     let parts = [
         (!manifest.rules.is_empty(), "`rules`"),
         (!manifest.budgets.is_empty(), "`budgets`"),
         (manifest.hooks != Hooks::default(), "`hooks`"),
         (!manifest.policies.is_empty(), "`policies`"),
     ];
-    later.extend(parts.into_iter().filter(|(there, _)| *there).map(|(_, name)| format!("{name} of the project")));
+    later.extend(
+        parts.into_iter().filter(|(there, _)| *there).map(|(_, name)| format!("{name} of the project")),
+    );
     if later.is_empty() { Ok(()) } else { Err(AgentError::Later(later)) }
 }
 
-/// A tool, as the kernel wants it.
+/// What a model sees of an agent's tools.
+pub(crate) fn definitions(agent: &manifest::Agent) -> Vec<ToolDefinition> {
+    agent.tools.iter().map(|found| tool(found).definition).collect()
+}
+
+/// A tool, as the kernel wants it. What the program's own tools do is said by the program.
 fn tool(tool: &manifest::Tool) -> Tool {
+    let definition = tools().tool(&tool.name).map(|builtin| builtin.definition);
+    let described = || ToolDefinition {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        schema: tool.parameters.clone(),
+    };
     Tool {
-        definition: ToolDefinition {
-            name: tool.name.clone(),
-            description: tool.description.clone(),
-            schema: tool.parameters.clone(),
-        },
+        definition: definition.unwrap_or_else(described),
         source: tool.source.clone(),
         effect: tool.effect,
         risk: tool.risk,
@@ -233,7 +254,8 @@ fn tool(tool: &manifest::Tool) -> Tool {
 }
 
 fn limits(limits: &manifest::Limits, iterations: Option<u64>) -> Limits {
-    let manifest::Limits { usd, wall_clock_ms, output_tokens, context_tokens, tokens, model_calls, .. } = *limits;
+    let manifest::Limits { usd, wall_clock_ms, output_tokens, context_tokens, tokens, model_calls, .. } =
+        *limits;
     let iterations = iterations.unwrap_or(limits.iterations);
     Limits { iterations, model_calls, tokens, usd, wall_clock_ms, output_tokens, context_tokens }
 }
@@ -247,7 +269,7 @@ fn answering(
 ) -> Result<Arc<dyn Model>, AgentError> {
     match card.wire {
         Wire::Echo => Ok(Arc::new(Echo)),
-        Wire::Scripted => Ok(Arc::new(Scripted::new(rules(script))?)),
+        Wire::Scripted => scripted(script),
         // What it answers is read when it runs.
         Wire::Replay => replayed(name).map(|_| Arc::new(Replay::new(Vec::new())) as Arc<dyn Model>),
         Wire::Anthropic | Wire::OpenaiChat | Wire::OpenaiResponses | Wire::Gemini => {
@@ -279,6 +301,11 @@ fn key(name: &str, card: &ModelCard) -> Result<Option<Secret>, AgentError> {
         return Err(AgentError::NoKey { model, variable });
     }
     Ok(found.map(|key| Secret::new(&key)))
+}
+
+/// A model that answers from a script.
+pub(crate) fn scripted(script: Option<&Script>) -> Result<Arc<dyn Model>, AgentError> {
+    Ok(Arc::new(Scripted::new(rules(script))?))
 }
 
 /// The same rules in the words of the model that plays them.

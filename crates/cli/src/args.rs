@@ -11,8 +11,8 @@ use weir_journal::{Key, KeyError};
 use weir_types::{BranchId, BranchName, Explain, Fault, Hash, HashError, NameError, StreamName};
 
 use crate::commands::{
-    append, backup, blob, branch, cat, chat, completions, demo, doctor, prompt, session, streams, transfer,
-    verify,
+    append, backup, blob, branch, build, cat, chat, completions, demo, diff, doctor, init, new, prompt,
+    schema, session, streams, test, transfer, verify,
 };
 use crate::exit::Exit;
 use crate::paint::When;
@@ -31,7 +31,7 @@ pub(crate) struct Cli {
 fn after_help() -> String {
     let example = "weir append --stream notes --kind note.added --payload '{\"text\":\"hello\"}'";
     format!(
-        "Examples:\n  weir demo\n  weir chat helper -m 'What time is it?'\n  weir session list\n  {example}\n  weir cat --stream notes\n  weir verify\n\nExit codes:\n{}",
+        "Examples:\n  weir demo\n  weir init my-agents\n  weir build\n  weir chat helper -m 'What time is it?'\n  weir session list\n  {example}\n  weir cat --stream notes\n  weir verify\n\nExit codes:\n{}",
         Exit::table()
     )
 }
@@ -56,8 +56,19 @@ pub(crate) struct Global {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// A guided tour of the journal: append, fork, kill a writer, verify, tamper, verify.
+    /// A guided tour, offline: a turn with a tool, a kill in the middle of it, resume, fork, verify, cost.
     Demo(demo::Args),
+    /// Make a project that builds, chats and passes its tests at once, offline.
+    Init(init::Args),
+    /// Add an agent, a loop or a tool to a project.
+    #[command(subcommand)]
+    New(new::Command),
+    /// Compile the project: every mistake at once, or one manifest.
+    Build(build::Args),
+    /// Look for every mistake of the project; start, fetch and write nothing.
+    Check(build::CheckArgs),
+    /// Run the scenarios of tests/*.yaml.
+    Test(test::Args),
     /// Talk to an agent, line by line or once.
     Chat(chat::Args),
     /// Look at sessions, speak to them, and take them in hand.
@@ -66,6 +77,12 @@ pub(crate) enum Command {
     /// Look at what agents are told.
     #[command(subcommand)]
     Prompt(prompt::Command),
+    /// Show what agents of one build may do that those of another may not.
+    Diff(diff::Args),
+    /// Pin skills and the tools of MCP servers in weir.lock, and accept what has changed.
+    Lock(build::LockArgs),
+    /// Print what can be written in a project's files, as JSON Schema.
+    Schema(schema::Args),
     /// Append one event to a stream.
     Append(append::Args),
     /// List the streams.

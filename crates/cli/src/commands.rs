@@ -4,14 +4,20 @@ pub(crate) mod append;
 pub(crate) mod backup;
 pub(crate) mod blob;
 pub(crate) mod branch;
+pub(crate) mod build;
 pub(crate) mod cat;
 pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod diff;
 pub(crate) mod doctor;
+pub(crate) mod init;
+pub(crate) mod new;
 pub(crate) mod prompt;
+pub(crate) mod schema;
 pub(crate) mod session;
 pub(crate) mod streams;
+pub(crate) mod test;
 pub(crate) mod transfer;
 pub(crate) mod verify;
 
@@ -58,6 +64,14 @@ impl Command {
 pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
     match command {
         Command::Demo(args) => demo::run(&args, context).await,
+        Command::Init(args) => init::run(&args, context).await,
+        Command::New(command) => new::run(command, context).await,
+        Command::Build(args) => build::build(&args, context).await,
+        Command::Check(args) => build::check(&args, context).await,
+        Command::Test(args) => test::run(&args, context).await,
+        Command::Diff(args) => diff::run(&args, context).await,
+        Command::Lock(args) => build::lock(&args, context).await,
+        Command::Schema(args) => schema::run(&args, context),
         Command::Append(args) => append::run(args, context).await,
         Command::Streams(streams::Args {}) => streams::run(context).await,
         Command::Count(args) => streams::count(&args, context).await,

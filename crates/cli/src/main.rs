@@ -2,7 +2,9 @@
 
 mod agents;
 mod args;
+mod builds;
 mod commands;
+mod compiling;
 mod conversation;
 mod exit;
 mod history;
@@ -16,6 +18,8 @@ mod problems;
 mod project;
 mod report;
 mod run;
+mod scaffold;
+mod schemas;
 mod show;
 mod store;
 mod target;

@@ -141,6 +141,11 @@ impl Out {
         }
     }
 
+    /// Whether somebody watches what takes long.
+    pub(crate) fn shows_progress(&self) -> bool {
+        self.progress
+    }
+
     /// Shows how far a long piece of work is, if somebody watches.
     pub(crate) fn progress(&self, doing: &'static str) -> Progress {
         Progress { doing, shown: self.progress, next: Instant::now() + Progress::PATIENCE, drawn: false }

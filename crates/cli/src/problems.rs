@@ -4,11 +4,12 @@ use std::fmt::{self, Write as _};
 
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
-use weir_spec::Diagnostic;
+use weir_compiler::Compiled;
+use weir_spec::{Diagnostic, Severity};
 
 use crate::paint::Paint;
 use crate::report::Snippet;
-use crate::show::{count, printable};
+use crate::show::{count, printable, printable_lines};
 
 /// Advice that is not longer stands at the mark itself.
 const LABEL_COLUMNS_MAX: usize = 60;
@@ -33,19 +34,7 @@ struct Body<'a> {
     code: &'static str,
     message: String,
     help: String,
-    problems: Vec<View<'a>>,
-}
-
-/// One problem, for programs.
-#[derive(Serialize)]
-struct View<'a> {
-    code: &'static str,
-    file: &'a str,
-    line: usize,
-    column: usize,
-    bytes: [usize; 2],
-    message: &'a str,
-    help: &'a str,
+    problems: Vec<&'a Diagnostic>,
 }
 
 impl Problems {
@@ -57,26 +46,36 @@ impl Problems {
         }));
     }
 
-    /// Fails, if there are any.
-    pub(crate) fn check(self) -> Result<(), Self> {
-        if self.0.is_empty() { Ok(()) } else { Err(self) }
+    /// Everything that a compiler has found.
+    pub(crate) fn of(compiled: &Compiled) -> Self {
+        let content = |file: &str| compiled.files.get(file).map_or(&[][..], Vec::as_slice);
+        let problem = |diagnostic: &Diagnostic| {
+            let snippet = snippet(diagnostic, content(&diagnostic.file));
+            Problem { diagnostic: diagnostic.clone(), snippet }
+        };
+        Self(compiled.diagnostics.iter().map(problem).collect())
+    }
+
+    fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.0.iter().map(|problem| &problem.diagnostic).filter(|diagnostic| diagnostic.is_error())
     }
 
     /// A stable name for all of them together.
     pub(crate) fn code(&self) -> &'static str {
-        match self.0.as_slice() {
-            [only] => only.diagnostic.code,
+        let mut errors = self.errors();
+        match (errors.next(), errors.next()) {
+            (Some(only), None) => only.code,
             _ => "spec::problems",
         }
     }
 
     /// What to do about the first.
     pub(crate) fn help(&self) -> String {
-        self.0.first().map(|problem| problem.diagnostic.help.clone()).unwrap_or_default()
+        self.errors().next().map(|error| error.help.clone()).unwrap_or_default()
     }
 
     pub(crate) fn to_json(&self) -> String {
-        let problems = self.0.iter().map(|problem| view(&problem.diagnostic)).collect();
+        let problems = self.0.iter().map(|problem| &problem.diagnostic).collect();
         let body = Body { code: self.code(), message: self.to_string(), help: self.help(), problems };
         let document = Document { error: body };
         serde_json::to_string(&document).unwrap_or_else(|_| r#"{"error":{"code":"cli::bug"}}"#.to_owned())
@@ -85,18 +84,28 @@ impl Problems {
     pub(crate) fn to_text(&self, paint: Paint) -> String {
         let mut text: String = self.0.iter().map(|problem| problem.to_text(paint)).collect();
         if self.0.len() > 1 {
-            let _ = writeln!(text, "{} {}", paint.error("error:"), count(self.0.len() as u64, "problem"));
+            let errors = self.errors().count();
+            let label = if errors > 0 { paint.error("error:") } else { paint.warn("warning:") };
+            let _ = writeln!(text, "{label} {}", counts(errors, self.0.len() - errors));
         }
         text
     }
 }
 
-/// All of them on one line, for a log.
+fn counts(errors: usize, warnings: usize) -> String {
+    match (count(errors as u64, "error"), count(warnings as u64, "warning")) {
+        (errors, _) if warnings == 0 => errors,
+        (_, warnings) if errors == 0 => warnings,
+        (errors, warnings) => format!("{errors}, {warnings}"),
+    }
+}
+
+/// What stands in the way, on one line, for a log.
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, problem) in self.0.iter().enumerate() {
+        for (n, error) in self.errors().enumerate() {
             let separator = if n > 0 { "; " } else { "" };
-            write!(f, "{separator}{}", problem.diagnostic)?;
+            write!(f, "{separator}{error}")?;
         }
         Ok(())
     }
@@ -104,9 +113,12 @@ impl fmt::Display for Problems {
 
 impl Problem {
     fn to_text(&self, paint: Paint) -> String {
-        let Diagnostic { code, file, span, message, help, related, .. } = &self.diagnostic;
-        let head = format!("error[{code}]:");
-        let mut text = format!("{} {}\n", paint.error(&head), printable(message));
+        let Diagnostic { code, severity, file, span, message, help, related, .. } = &self.diagnostic;
+        let head = match severity {
+            Severity::Error => paint.error(&format!("error[{code}]:")).into_owned(),
+            Severity::Warning => paint.warn(&format!("warning[{code}]:")).into_owned(),
+        };
+        let mut text = format!("{head} {}\n", printable_lines(message));
         let labelled = match &self.snippet {
             Some(snippet) => {
                 text.push_str(&snippet.draw(paint));
@@ -118,7 +130,7 @@ impl Problem {
             }
         };
         for other in related {
-            let place = format!("{}:{}:{}", printable(file), other.span.line, other.span.column);
+            let place = format!("{}:{}:{}", printable(&other.file), other.span.line, other.span.column);
             let _ = writeln!(text, "{} {}: {place}", paint.hint("note:"), printable(&other.message));
         }
         if !labelled {
@@ -126,11 +138,6 @@ impl Problem {
         }
         text
     }
-}
-
-fn view(diagnostic: &Diagnostic) -> View<'_> {
-    let Diagnostic { code, file, span, message, help, .. } = diagnostic;
-    View { code, file, line: span.line, column: span.column, bytes: [span.start, span.end], message, help }
 }
 
 /// The line of the problem, marked as far as the problem goes on it.
@@ -158,7 +165,8 @@ fn snippet(diagnostic: &Diagnostic, content: &[u8]) -> Option<Snippet> {
 
 #[cfg(test)]
 mod tests {
-    use weir_spec::AgentSpec;
+    use std::collections::BTreeMap;
+
     use weir_types::Catalog;
 
     use super::*;
@@ -168,10 +176,9 @@ mod tests {
 
     fn failure(content: &[u8]) -> Failure {
         let mut problems = Problems::default();
-        let read =
-            AgentSpec::read(FILE, content).and_then(|spec| spec.find_model(&Catalog::builtin().unwrap()));
-        problems.add(read.unwrap_err(), content);
-        Failure::Problems(Box::new(problems.check().unwrap_err()))
+        let files = BTreeMap::from([(FILE.to_owned(), content.to_owned())]);
+        problems.add(weir_spec::read(&files, &Catalog::builtin().unwrap()).diagnostics, content);
+        Failure::Problems(Box::new(problems))
     }
 
     #[test]

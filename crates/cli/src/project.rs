@@ -1,13 +1,13 @@
 //! A project, built in memory for a command: from its files and its lock, starting nothing and fetching nothing.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use weir_spec::manifest;
+use weir_compiler::{Built, Compiled};
+use weir_spec::{Manifest, Sources, manifest};
 use weir_types::{CatalogError, Explain, Fault};
 
-use crate::builds::Build;
 use crate::compiling;
 use crate::problems::Problems;
 use crate::report::{Failure, Outcome};
@@ -70,37 +70,66 @@ impl Explain for ProjectError {
     }
 }
 
+impl Default for ProjectArgs {
+    fn default() -> Self {
+        Self { directory: PathBuf::from(".") }
+    }
+}
+
 impl ProjectArgs {
     /// Builds the project; what is wrong with its files is shown with their lines.
-    pub(crate) async fn build(&self) -> Outcome<Build> {
-        match build(&self.directory).await {
-            Ok(build) => Ok(build),
-            Err(ProjectError::Problems(problems)) => Err(Failure::Problems(Box::new(problems))),
-            Err(other) => Err(other.into()),
-        }
+    pub(crate) async fn build(&self) -> Outcome<Built> {
+        build(&self.directory).await.map_err(failure)
+    }
+
+    /// The same, with its tests.
+    pub(crate) async fn build_tested(&self) -> Outcome<Tested> {
+        let compiled = compiling::quietly(&self.directory).await?;
+        let (built, compiled) = check(compiled).map_err(failure)?;
+        Ok(Tested { built, sources: compiled.sources, files: compiled.files })
+    }
+}
+
+fn failure(error: ProjectError) -> Failure {
+    match error {
+        ProjectError::Problems(problems) => Failure::Problems(Box::new(problems)),
+        other => other.into(),
     }
 }
 
 /// Builds a project in memory.
-pub(crate) async fn build(directory: &Path) -> Result<Build, ProjectError> {
-    let compiled = compiling::quietly(directory).await?;
-    let problems = Problems::of(&compiled);
-    match compiled.manifest {
-        Some(built) if !problems.has_errors() => Ok(Build { hash: built.hash, manifest: Arc::new(built.manifest) }),
-        _ => Err(ProjectError::Problems(problems)),
+pub(crate) async fn build(directory: &Path) -> Result<Built, ProjectError> {
+    check(compiling::quietly(directory).await?).map(|(built, _)| built)
+}
+
+/// What was built, unless something stands in the way.
+fn check(mut compiled: Compiled) -> Result<(Built, Compiled), ProjectError> {
+    match compiled.built.take() {
+        Some(built) => Ok((built, compiled)),
+        None => Err(ProjectError::Problems(Problems::of(&compiled))),
     }
 }
 
-impl Build {
-    /// An agent of the project.
-    pub(crate) fn agent(&self, name: &str, directory: &Path) -> Result<&manifest::Agent, ProjectError> {
-        let missing = || ProjectError::NoAgent {
-            name: name.to_owned(),
-            directory: directory.to_owned(),
-            agents: self.manifest.agents.keys().cloned().collect(),
-        };
-        self.manifest.agents.get(name).ok_or_else(missing)
-    }
+/// An agent of a project.
+pub(crate) fn agent<'m>(
+    manifest: &'m Manifest,
+    name: &str,
+    directory: &Path,
+) -> Result<&'m manifest::Agent, ProjectError> {
+    manifest.agents.get(name).ok_or_else(|| ProjectError::NoAgent {
+        name: name.to_owned(),
+        directory: directory.to_owned(),
+        agents: manifest.agents.keys().cloned().collect(),
+    })
+}
+
+/// The agents of a project, as far as they can be seen without reading them. Blocks.
+pub(crate) fn agents(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory.join("agents")).into_iter().flatten().flatten();
+    let with_spec = entries.filter(|entry| entry.path().join("spec.yaml").is_file());
+    let mut names: Vec<String> = with_spec.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort_unstable();
+    names
 }
 
 /// The path of a file as people would write it.
@@ -110,16 +139,15 @@ fn within(directory: &Path, name: &str) -> PathBuf {
 
 /// A project with its tests.
 pub(crate) struct Tested {
-    pub(crate) build: Build,
-    pub(crate) tests: BTreeMap<String, TestSpec>,
-    /// Every script, also those that only tests name.
-    pub(crate) scripts: BTreeMap<String, Script>,
-    contents: BTreeMap<String, Vec<u8>>,
+    pub(crate) built: Built,
+    /// What its files say: its tests, and scripts that only they name.
+    pub(crate) sources: Sources,
+    files: BTreeMap<String, Vec<u8>>,
 }
 
 impl Tested {
     /// The content of a file, to show its lines.
     pub(crate) fn content(&self, file: &str) -> &[u8] {
-        self.contents.get(file).map_or(&[], Vec::as_slice)
+        self.files.get(file).map_or(&[], Vec::as_slice)
     }
 }

@@ -18,7 +18,7 @@ use crate::host::Host;
 use crate::identity;
 use crate::input::Input;
 use crate::output::Out;
-use crate::project::{LoadedAgent, ProjectArgs};
+use crate::project::ProjectArgs;
 use crate::report::Outcome;
 use crate::turn::{Start, Talk};
 use crate::which;
@@ -102,7 +102,8 @@ impl Explain for ChatError {
 /// A chat before its next words.
 struct Chat<'a> {
     args: &'a Args,
-    agent: LoadedAgent,
+    /// The name of the agent's model.
+    model: String,
     talk: Talk<'a>,
     /// The session as it was found, if it was there.
     found: Option<Session>,
@@ -111,9 +112,10 @@ struct Chat<'a> {
 /// Runs a chat.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     // What is wrong with the agent's files is shown with their lines, before anything is made.
-    let agent = args.project.load(&args.agent).await?;
-    let agents = ProjectAgents::new(args.project.directory.clone(), args.max_iterations);
-    agents.runnable(&agent)?;
+    let built = args.project.build().await?;
+    let agents =
+        ProjectAgents::new(args.project.directory.clone(), context.data_dir.clone(), args.max_iterations);
+    let model = agents.runnable(&built, &args.agent)?.agent.model;
     let interactive =
         args.message.is_none() && !context.out.json && stdin().is_terminal() && context.out.is_terminal();
     let words = if interactive { None } else { Some(words(args, &context.out).await?) };
@@ -122,14 +124,14 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
         None => context.store_or_new().await?,
     };
     let host = Host::start(store, &context.data_dir, agents).await?;
-    let ended = chat(args, agent, words, &host, context).await;
+    let ended = chat(args, model, words, &host, context).await;
     host.stop().await;
     ended
 }
 
 async fn chat<'h>(
     args: &'h Args,
-    agent: LoadedAgent,
+    model: String,
     words: Option<String>,
     host: &'h Host,
     context: &mut Context,
@@ -150,7 +152,7 @@ async fn chat<'h>(
         Some(session) => Talk::after(host, address, session.seq),
         None => Talk::new(host, address),
     };
-    let chat = Chat { args, agent, talk, found };
+    let chat = Chat { args, model, talk, found };
     match words {
         Some(words) => once(chat, words, &mut context.out).await,
         None => prompted::run(chat, host, context).await,
@@ -217,7 +219,7 @@ impl Chat<'_> {
             return Start::Say(words);
         }
         let new = New {
-            agent: self.agent.spec.name.value.clone(),
+            agent: self.args.agent.clone(),
             principal: identity::principal(),
             title: self.args.title.clone(),
             ..New::default()

@@ -1,14 +1,15 @@
 //! `weir prompt`.
 
 use serde::Serialize;
+use weir_compiler::Built;
 use weir_kernel::system::{self, Section};
 use weir_kernel::tokens;
 use weir_types::Hash;
 
-use crate::agents::tools_named;
+use crate::agents;
 use crate::commands::Context;
 use crate::output::Out;
-use crate::project::ProjectArgs;
+use crate::project::{self, ProjectArgs};
 use crate::report::Outcome;
 use crate::show::{pad, printable_lines, thousands};
 
@@ -56,19 +57,19 @@ pub(crate) async fn run(command: &Command, context: &mut Context) -> Outcome {
 }
 
 async fn show(args: &ShowArgs, out: &mut Out) -> Outcome {
-    let agent = args.project.load(&args.agent).await?;
-    let (sections, prompt) = (system::sections(&agent.sources), system::prompt(&agent.sources));
-    let names = agent.spec.tools.iter().map(|entry| entry.name.value.as_str());
-    let definitions: Vec<_> = tools_named(names).into_iter().map(|tool| tool.definition).collect();
-    let tools_tokens = tokens::of_tools(&definitions);
+    let Built { manifest, .. } = args.project.build().await?;
+    let found = project::agent(&manifest, &args.agent, &args.project.directory)?;
+    let sources = agents::prompt_sources(&manifest, found);
+    let (sections, prompt) = (system::sections(&sources), system::prompt(&sources));
+    let tools_tokens = tokens::of_tools(&agents::definitions(found));
     if out.json {
         let parts = sections.iter().map(|section| Part { name: &section.name, tokens: section.tokens });
         return out.document(&Document {
-            agent: &agent.spec.name.value,
-            model: &agent.model,
+            agent: &args.agent,
+            model: &found.model,
             hash: Hash::of(prompt.as_bytes()),
             tokens: sections.iter().map(|section| section.tokens).sum(),
-            context_window: agent.card.context_window,
+            context_window: manifest.models.get(&found.model).map_or(0, |card| card.context_window),
             sections: parts.collect(),
             tools_tokens,
             prompt: &prompt,

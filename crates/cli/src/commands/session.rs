@@ -82,7 +82,7 @@ async fn host(context: &Context) -> Outcome<Host> {
 /// An engine that can run the agents of a project.
 async fn host_for(context: &Context, project: &ProjectArgs, iterations: Option<u64>) -> Outcome<Host> {
     let store = context.store().await?;
-    let agents = ProjectAgents::new(project.directory.clone(), iterations);
+    let agents = ProjectAgents::new(project.directory.clone(), context.data_dir.clone(), iterations);
     Host::start(store, &context.data_dir, agents).await
 }
 

@@ -4,8 +4,10 @@
 
 mod append;
 mod backup;
+mod begin;
 mod blob;
 mod branch;
+mod build;
 mod chat;
 mod demo;
 mod disk;
@@ -17,6 +19,7 @@ mod processes;
 mod prompt;
 mod reading;
 mod running;
+mod scenarios;
 mod secrets;
 mod session;
 mod transfer;

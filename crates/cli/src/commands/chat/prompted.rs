@@ -21,10 +21,10 @@ const REMINDER_LINES: usize = 12;
 /// Talks until the person has had enough.
 pub(super) async fn run<'h>(mut chat: Chat<'h>, host: &'h Host, context: &mut Context) -> Outcome {
     let out = &mut context.out;
-    let agent = chat.agent.spec.name.value.clone();
+    let agent = chat.args.agent.clone();
     out.aside(format_args!(
         "{}",
-        out.err.dim(&format!("{agent} · {} · /help for help, Ctrl-D to leave", chat.agent.model))
+        out.err.dim(&format!("{agent} · {} · /help for help, Ctrl-D to leave", chat.model))
     ));
     if let Some(session) = chat.found.clone() {
         remind(&chat, &session, host, out).await?;
@@ -63,7 +63,7 @@ pub(super) async fn run<'h>(mut chat: Chat<'h>, host: &'h Host, context: &mut Co
 /// What was said before, in short; then whatever a crash has left unfinished.
 async fn remind(chat: &Chat<'_>, session: &Session, host: &Host, out: &mut Out) -> Outcome {
     let address = chat.talk.address.clone();
-    history::print_last(&*host.journal, &address, &chat.agent.spec.name.value, REMINDER_LINES, out).await?;
+    history::print_last(&*host.journal, &address, &chat.args.agent, REMINDER_LINES, out).await?;
     if let Lifecycle::Closed(_) = session.lifecycle {
         return Err(EngineError::Closed(address).into());
     }
@@ -100,7 +100,7 @@ fn tell(failure: &Failure, out: &mut Out) -> Outcome {
 
 fn farewell(chat: &Chat<'_>, out: &Out) {
     if chat.talk.begun {
-        let (agent, address) = (&chat.agent.spec.name.value, &chat.talk.address);
+        let (agent, address) = (&chat.args.agent, &chat.talk.address);
         let line = format!("go on later with `weir chat {} --session {address}`", printable(agent));
         out.aside(format_args!("{}", out.err.dim(&line)));
     }

@@ -5,7 +5,7 @@ use weir_engine::Outcome as Came;
 use crate::commands::Context;
 use crate::host::Host;
 use crate::output::Out;
-use crate::project::ProjectArgs;
+use crate::project::{self, ProjectArgs};
 use crate::report::Outcome;
 use crate::turn::{Start, Talk};
 use crate::which::SessionArg;
@@ -41,7 +41,8 @@ async fn resume(args: &Args, host: &Host, out: &mut Out) -> Outcome {
     let session = host.engine.state(&address, None).await?;
     if let Some(created) = &session.created {
         // What is wrong with the agent's files is shown with their lines.
-        args.project.load(&created.agent).await?;
+        let built = args.project.build().await?;
+        project::agent(&built.manifest, &created.agent, &args.project.directory)?;
     }
     let before = Came::of(&session).run;
     let mut talk = Talk::after(host, address.clone(), session.seq);

@@ -1,0 +1,245 @@
+//! A scenario, played: an engine of its own, on a journal that is forgotten afterwards.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use weir_blobs::MemoryBlobs;
+use weir_engine::{
+    Address, Agents, Engine, Explained, LockFiles, New, Options, Runnable, Said, Setup, recorded,
+};
+use weir_journal::transfer::{self, ImportError};
+use weir_journal::{Journal, MemoryJournal, PAGE_MAX};
+use weir_kernel::{Agent, Body};
+use weir_models::{Model, Recorded, Replay};
+use weir_spec::{Diagnostic, Scenario, TestModel, TestSpec};
+use weir_types::{Block, BranchId, Explain, Fault, Hash, NanoUsd, Seq, Wire};
+
+use super::judge::{Happened, judge};
+use crate::agents::{self, AgentError};
+use crate::identity;
+use crate::project::Tested;
+use crate::report::Outcome;
+use crate::store::blocking;
+
+/// How long an engine may take to let go of its session.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Most streams of a recording that are looked at for the session.
+const STREAMS_MAX: usize = 100;
+
+/// What the scenarios of a file are played with.
+pub(super) struct Stage<'a> {
+    test: &'a TestSpec,
+    agent: Agent,
+    answers: Answers,
+    manifest: Hash,
+}
+
+/// Who answers. Each scenario gets a model of its own: some count.
+enum Answers {
+    /// The agent's own model, or a script.
+    Script(Option<weir_spec::Script>),
+    Recording(Vec<Recorded>),
+    Echo,
+}
+
+/// What came of a scenario.
+pub(super) struct Played {
+    pub(super) problems: Vec<Diagnostic>,
+    pub(super) cost: NanoUsd,
+}
+
+/// Why a scenario cannot be played.
+#[derive(Debug, thiserror::Error)]
+enum StageError {
+    /// The agent's model would answer differently each time, and cost money.
+    #[error("`{file}` tests `{agent}` on its own model `{model}`, which answers differently each time")]
+    NotRepeatable { file: String, agent: String, model: String },
+    #[error("cannot read the recording `{}`", .path.display())]
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("cannot use the recording `{}`", .path.display())]
+    Import {
+        path: PathBuf,
+        #[source]
+        source: ImportError,
+    },
+    #[error("the recording `{}` has {sessions} sessions; one is needed", .path.display())]
+    Sessions { path: PathBuf, sessions: usize },
+    #[error("a temporary directory cannot be used")]
+    Temporary(#[source] std::io::Error),
+}
+
+impl Explain for StageError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::NotRepeatable { .. } => "test::not-repeatable",
+            Self::Unreadable { .. } | Self::Import { .. } | Self::Sessions { .. } => "test::recording",
+            Self::Temporary(_) => "test::temporary",
+        }
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        match self {
+            Self::NotRepeatable { .. } => {
+                "add `model: scripted/NAME` or `model: recorded/NAME` to the file".into()
+            }
+            Self::Unreadable { path, .. } => {
+                format!("record one with `weir export --stream session:ID -o {}`", path.display()).into()
+            }
+            Self::Import { path, .. } | Self::Sessions { path, .. } => {
+                format!("record it again with `weir export --stream session:ID -o {}`", path.display()).into()
+            }
+            Self::Temporary(_) => "check free space and permissions of TMPDIR".into(),
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        match self {
+            Self::NotRepeatable { .. } | Self::Import { .. } | Self::Sessions { .. } => Fault::Input,
+            Self::Unreadable { .. } => Fault::Missing,
+            Self::Temporary(_) => Fault::Storage,
+        }
+    }
+}
+
+struct One(Arc<Runnable>);
+
+impl Agents for One {
+    fn agent<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
+        let runnable = Arc::clone(&self.0);
+        async move { Ok(runnable) }.boxed()
+    }
+}
+
+impl<'a> Stage<'a> {
+    /// Prepares the agent and its model.
+    pub(super) async fn new(test: &'a TestSpec, tested: &'a Tested, directory: &Path) -> Outcome<Self> {
+        let manifest = &tested.built.manifest;
+        let mut agent = agents::prepared(manifest, &test.agent.value, directory, None)?;
+        let answers = match test.model.as_ref().map(|model| &model.value) {
+            // The agent keeps its own window and prices: only who answers is another.
+            Some(TestModel::Scripted(name)) => {
+                agent.card.wire = Wire::Scripted;
+                Answers::Script(tested.sources.scripts.get(name).cloned())
+            }
+            Some(TestModel::Recorded(name)) => {
+                agent.card.wire = Wire::Replay;
+                let path = directory.join(format!("tests/recordings/{name}.jsonl"));
+                Answers::Recording(recording(path).await?)
+            }
+            None => match agent.card.wire {
+                Wire::Scripted => Answers::Script(agents::script(manifest, &agent).cloned()),
+                Wire::Echo => Answers::Echo,
+                Wire::Replay | Wire::Anthropic | Wire::OpenaiChat | Wire::OpenaiResponses | Wire::Gemini => {
+                    let (file, model) = (test.file.clone(), agent.model.clone());
+                    return Err(StageError::NotRepeatable { file, agent: agent.name, model }.into());
+                }
+            },
+        };
+        Ok(Self { test, agent, answers, manifest: tested.built.hash })
+    }
+
+    fn model(&self) -> Result<Arc<dyn Model>, AgentError> {
+        Ok(match &self.answers {
+            Answers::Script(script) => agents::scripted(script.as_ref())?,
+            Answers::Recording(recorded) => Arc::new(Replay::new(recorded.clone())),
+            Answers::Echo => Arc::new(weir_models::Echo),
+        })
+    }
+
+    /// Plays a scenario.
+    pub(super) async fn play(&self, scenario: &Scenario) -> Outcome<Played> {
+        let temporary = tempfile::tempdir().map_err(StageError::Temporary)?;
+        let directory = temporary.path().to_owned();
+        let owners =
+            blocking(move || LockFiles::register(&directory)).await?.map_err(StageError::Temporary)?;
+        let blobs = Arc::new(MemoryBlobs::new());
+        let journal = Arc::new(MemoryJournal::new(blobs.clone()));
+        let runnable = Runnable { agent: self.agent.clone(), model: self.model()?, manifest: self.manifest };
+        let setup = Setup {
+            journal: journal.clone(),
+            blobs,
+            agents: Arc::new(One(Arc::new(runnable))),
+            tools: Arc::new(agents::tools()),
+            owners: Arc::new(owners),
+            options: Options::default(),
+        };
+        let engine = Engine::start(setup).await?;
+        let played = self.turns(scenario, &engine, &*journal).await;
+        engine.stop(FAREWELL).await;
+        played
+    }
+
+    async fn turns(&self, scenario: &Scenario, engine: &Engine, journal: &dyn Journal) -> Outcome<Played> {
+        let (address, mut seen) = (engine.new_address(), Seq(0));
+        let mut played = Played { problems: Vec::new(), cost: NanoUsd(0) };
+        for (n, step) in scenario.steps.iter().enumerate() {
+            self.say(&step.say.value, n, engine, &address).await?;
+            let outcome = engine.settle(&address).await?;
+            let bodies = bodies(journal, &address.branch_id(), &mut seen).await?;
+            let happened = Happened::new(outcome, bodies.into_iter());
+            played.cost.0 = played.cost.0.saturating_add(happened.cost.0);
+            let problems = judge(step, &happened, &self.test.file);
+            let failed = !problems.is_empty();
+            played.problems.extend(problems);
+            if failed || happened.outcome.stop.is_parked() {
+                // What comes after a turn that went wrong says nothing.
+                break;
+            }
+        }
+        Ok(played)
+    }
+
+    async fn say(&self, words: &str, n: usize, engine: &Engine, address: &Address) -> Outcome {
+        let me = identity::principal();
+        let said = Said { content: vec![Block::text(words)], runtime: BTreeMap::new(), actor: me.clone() };
+        if n == 0 {
+            let new = New { agent: self.agent.name.clone(), principal: me, ..New::default() };
+            engine.begin(address, new, said).await?;
+        } else {
+            engine.say(address, said).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What has happened on a branch since the last look.
+async fn bodies(journal: &dyn Journal, branch: &BranchId, seen: &mut Seq) -> Outcome<Vec<Body>> {
+    let mut bodies = Vec::new();
+    loop {
+        let page = journal.read(branch, *seen, PAGE_MAX).await?;
+        let Some(last) = page.last() else { return Ok(bodies) };
+        *seen = last.seq;
+        bodies
+            .extend(page.iter().filter_map(|event| Body::decode(&event.kind, &event.payload).ok().flatten()));
+    }
+}
+
+/// The answers of a session that was exported.
+async fn recording(path: PathBuf) -> Outcome<Vec<Recorded>> {
+    let bytes = tokio::fs::read(&path).await;
+    let bytes = bytes.map_err(|source| StageError::Unreadable { path: path.clone(), source })?;
+    let blobs = Arc::new(MemoryBlobs::new());
+    let journal = MemoryJournal::new(blobs.clone());
+    let imported = transfer::import(&journal, &*blobs, &mut Cursor::new(bytes)).await;
+    imported.map_err(|source| StageError::Import { path: path.clone(), source })?;
+    let streams = journal.streams(None, STREAMS_MAX).await?;
+    let sessions: Vec<_> = streams
+        .iter()
+        .filter_map(|stream| stream.stream.as_str().strip_prefix("session:")?.parse().ok())
+        .collect();
+    let [session] = sessions[..] else {
+        return Err(StageError::Sessions { path, sessions: sessions.len() }.into());
+    };
+    Ok(recorded(&journal, &Address { session, branch: weir_types::BranchName::main() }).await?)
+}

@@ -1,0 +1,147 @@
+//! The compiler, as commands use it: what may be started is asked, what takes long is shown.
+
+use std::collections::BTreeSet;
+use std::io::{IsTerminal, Write, stderr, stdin};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use weir_compiler::{Approve, Command, Compiled, Event, Mode, Nobody, Options, Progress};
+use weir_types::{Catalog, CatalogError};
+
+use crate::output::Out;
+use crate::report::Outcome;
+use crate::show::{printable, shell};
+
+/// How a project is compiled.
+pub(crate) struct Compiling {
+    pub(crate) mode: Mode,
+    /// Whether what has changed elsewhere is accepted.
+    pub(crate) update_lock: bool,
+    pub(crate) asking: Asking,
+}
+
+/// Whether a program of the project may be started that was not approved before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asking {
+    /// `--yes`.
+    Yes,
+    /// The person at the terminal is asked.
+    Terminal,
+    /// Nobody is there to ask.
+    Never,
+}
+
+impl Asking {
+    pub(crate) fn new(yes: bool, out: &Out) -> Self {
+        let someone = stdin().is_terminal() && stderr().is_terminal() && !out.json;
+        match (yes, someone) {
+            (true, _) => Self::Yes,
+            (false, true) => Self::Terminal,
+            (false, false) => Self::Never,
+        }
+    }
+}
+
+/// Compiles a project as a command wants it.
+pub(crate) async fn compile(directory: &Path, how: &Compiling, out: &Out) -> Outcome<Compiled> {
+    let options = Options {
+        mode: how.mode,
+        update_lock: how.update_lock,
+        timeout: None,
+        approvals: approvals_file(),
+        // Servers see only the variables that the project declares for them.
+        environment: std::env::vars().collect(),
+    };
+    let watching = Watching { shown: out.shows_progress(), asked: Mutex::default() };
+    Ok(weir_compiler::compile(directory, &Catalog::builtin()?, &options, &how.asking, &watching).await)
+}
+
+/// Compiles a project for a command that wants to use it and nothing else.
+pub(crate) async fn quietly(directory: &Path) -> Result<Compiled, CatalogError> {
+    let options = Options { mode: Mode::Offline, ..Options::check() };
+    Ok(weir_compiler::compile(directory, &Catalog::builtin()?, &options, &Nobody, &()).await)
+}
+
+fn approvals_file() -> Option<PathBuf> {
+    let [state, home] = ["XDG_STATE_HOME", "HOME"].map(|name| std::env::var_os(name).map(PathBuf::from));
+    weir_compiler::approvals_file(state.as_deref(), home.as_deref())
+}
+
+impl Approve for Asking {
+    fn approve<'a>(&'a self, command: &'a Command) -> BoxFuture<'a, bool> {
+        async move {
+            match self {
+                Self::Yes => true,
+                Self::Never => false,
+                Self::Terminal => ask(command.clone()).await,
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Asks the person at the terminal; anything but yes is no.
+async fn ask(command: Command) -> bool {
+    let asked = tokio::task::spawn_blocking(move || {
+        let words = command
+            .argv
+            .iter()
+            .map(|word| shell(&printable(word)).into_owned())
+            .collect::<Vec<_>>()
+            .join(" ");
+        let mut terminal = stderr().lock();
+        let _ = writeln!(
+            terminal,
+            "`{}` is a program that this project wants to start:",
+            printable(&command.server)
+        );
+        let _ = writeln!(terminal, "  {words}");
+        for (name, from) in &command.env {
+            let _ = writeln!(terminal, "  with {} from {}", printable(name), printable(&from.to_string()));
+        }
+        let _ = write!(terminal, "Start it, now and in later builds of this project? [y/N] ");
+        let _ = terminal.flush();
+        let mut line = String::new();
+        stdin().read_line(&mut line).is_ok() && matches!(line.trim(), "y" | "Y" | "yes" | "Yes")
+    });
+    asked.await.unwrap_or(false)
+}
+
+/// A line on the terminal that says which servers are still to answer.
+struct Watching {
+    shown: bool,
+    asked: Mutex<BTreeSet<String>>,
+}
+
+impl Progress for Watching {
+    fn on(&self, event: Event<'_>) {
+        if !self.shown {
+            return;
+        }
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            Event::Asking { server } => drop(asked.insert(server.to_owned())),
+            Event::Answered { server, .. } => drop(asked.remove(server)),
+            Event::Fetching { skill } => {
+                let _ = write!(stderr(), "\r\x1b[2Kfetching {}", printable(skill));
+                return;
+            }
+        }
+        let line = match asked.first() {
+            None => String::new(),
+            Some(only) if asked.len() == 1 => format!("asking {}", printable(only)),
+            Some(first) => format!("asking {} and {} more", printable(first), asked.len() - 1),
+        };
+        let _ = write!(stderr(), "\r\x1b[2K{line}");
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        if self.shown {
+            let _ = write!(stderr(), "\r\x1b[2K");
+        }
+    }
+}

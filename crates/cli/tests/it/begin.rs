@@ -1,0 +1,106 @@
+//! `weir init` and `weir new`, as a new user meets them: every printed next step is a command that works.
+
+use insta::assert_snapshot;
+
+use crate::weir::{Ran, Weir};
+
+/// Runs a printed command in a shell, with `weir` on the path and nothing else of ours.
+fn follow(weir: &Weir, commands: &str) -> Ran {
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_weir")).parent().unwrap();
+    let path = format!("{}:/usr/bin:/bin", binary.display());
+    let mut shell = std::process::Command::new("/bin/sh");
+    shell.args(["-ec", commands]).current_dir(weir.path()).env_clear().env("PATH", path);
+    shell.env("HOME", weir.path()).stdin(std::process::Stdio::null());
+    Ran::from(shell.output().unwrap())
+}
+
+#[test]
+fn a_new_project_works_at_once() {
+    let weir = Weir::new();
+    let made = weir.run(&["init", "my agents"]);
+    assert_snapshot!(weir.mask(&made.to_string()), @"");
+    // The commands that it printed, in the order in which it printed them; the chat reads what is piped into it.
+    let next = made.stdout.split("next:\n").nth(1).unwrap();
+    assert_eq!(
+        next.lines().map(str::trim).collect::<Vec<_>>(),
+        ["cd 'my agents'", "weir build", "weir chat helper", "weir test"]
+    );
+    let script = next.replace("weir chat helper", "echo 'What time is it?' | weir chat helper");
+    assert_snapshot!(weir.mask(&follow(&weir, &script).to_string()), @"");
+    // Nothing in it is left to be complained about.
+    let checked = follow(&weir, "cd 'my agents' && weir check --json");
+    let document: serde_json::Value = serde_json::from_str(&checked.stdout).unwrap();
+    assert_eq!(document["diagnostics"], serde_json::json!([]));
+}
+
+#[test]
+fn an_existing_directory_keeps_what_it_has() {
+    let weir = Weir::new();
+    weir.write("README.md", "mine");
+    weir.write(".gitignore", "mine");
+    weir.ok(&["init"]);
+    assert_eq!(std::fs::read_to_string(weir.path().join("README.md")).unwrap(), "mine");
+    assert_eq!(std::fs::read_to_string(weir.path().join(".gitignore")).unwrap(), "mine");
+    weir.ok(&["build"]);
+    // A project is not made twice, and nothing of a project is written over.
+    assert_snapshot!(weir.show(&["init", "."]), @"");
+    let other = Weir::new();
+    other.write("models/helper.yaml", "mine");
+    assert_eq!(other.error(&["init"]), (2, "cli::exists".to_owned()));
+    assert_eq!(std::fs::read_dir(other.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_project_grows_and_keeps_building() {
+    let weir = Weir::new();
+    weir.ok(&["init"]);
+    for (args, next) in [
+        (["new", "agent", "scout"], "weir chat scout -m hello"),
+        (["new", "loop", "evening"], "weir build"),
+        (["new", "tool", "look-up"], "weir build"),
+    ] {
+        let made = weir.ok(&args);
+        assert_eq!(made.lines().last(), Some(&*format!("next: {next}")), "{made}");
+        let followed = follow(&weir, next);
+        assert_eq!(followed.code, 0, "{followed}");
+    }
+    assert_snapshot!(weir.show(&["new", "agent", "scout"]), @"");
+    assert_snapshot!(weir.show(&["new", "agent", "../scout"]), @"");
+}
+
+#[test]
+fn a_loop_needs_somebody_to_talk_to_and_to_be() {
+    let weir = Weir::new();
+    assert_snapshot!(weir.show(&["new", "loop", "evening"]), @"");
+    weir.ok(&["new", "agent", "scout"]);
+    assert_snapshot!(weir.show(&["new", "loop", "evening"]), @"");
+    weir.write("weir.yaml", "service_accounts: [{ name: clock-bot }]\n");
+    weir.ok(&["new", "loop", "evening"]);
+    weir.ok(&["build"]);
+}
+
+#[test]
+fn schemas_are_printed_and_kept_for_editors() {
+    let weir = Weir::new();
+    weir.ok(&["init"]);
+    for name in ["project", "agent", "loop", "script", "tests"] {
+        let printed = weir.ok(&["schema", name]);
+        let kept = std::fs::read_to_string(weir.data().join(format!("schema/{name}.json"))).unwrap();
+        assert_eq!(printed, kept, "{name}");
+        let schema: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    }
+    // The first line of every file that `init` makes names a schema that is there.
+    for file in [
+        "weir.yaml",
+        "agents/helper/spec.yaml",
+        "loops/morning.yaml",
+        "models/helper.yaml",
+        "tests/helper.yaml",
+    ] {
+        let path = weir.path().join(file);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let schema = text.lines().next().unwrap().split("$schema=").nth(1).unwrap();
+        assert!(path.parent().unwrap().join(schema).is_file(), "{file}: {schema}");
+    }
+}

@@ -1,0 +1,104 @@
+//! `weir test`: what passes, what fails and how that is shown.
+
+use insta::assert_snapshot;
+
+use crate::chat::project;
+
+const TESTS: &str = r#"agent: helper
+scenarios:
+  - name: greets
+    steps:
+      - say: hello
+        expect: { answer: '^Hello', calls: [], stop: end, cost_below: 0.01 }
+  - name: looks at the clock
+    steps:
+      - say: "What time is it?"
+        expect: { calls: [{ tool: get_time, input: {} }], answer: 'It is 20\d\d' }
+      - say: hello
+        expect: { answer: "Hello, you." }
+"#;
+
+#[test]
+fn scenarios_that_pass() {
+    let weir = project();
+    weir.write("tests/helper.yaml", TESTS);
+    let seconds = |text: String| {
+        let (before, after) = text.split_once("all passed (").unwrap();
+        format!("{before}all passed ([time]{}", after.split_once(" s").map_or("", |(_, rest)| rest))
+    };
+    assert_snapshot!(seconds(weir.show(&["test"])), @"");
+    assert_snapshot!(seconds(weir.show(&["test", "clock"])), @"");
+    assert_snapshot!(weir.show(&["test", "weather"]), @"");
+    // Nothing of it is kept.
+    assert!(!weir.journal().exists());
+}
+
+#[test]
+fn what_fails_is_shown_where_it_was_expected() {
+    let weir = project();
+    weir.write(
+        "tests/wrong.yaml",
+        r#"agent: helper
+scenarios:
+  - name: every expectation
+    steps:
+      - say: "What time is it?"
+        expect:
+          answer: 'no idea'
+          calls: []
+          denied: [get_time]
+          cost_below: 0.000001
+          stop: iterations
+      - say: hello
+        expect: { answer: "never looked at" }
+  - name: other arguments
+    steps:
+      - say: "What time is it?"
+        expect: { calls: [{ tool: get_time, input: { zone: UTC } }] }
+  - name: a failure nobody expected
+    steps: [{ say: broken }]
+  - name: a failure that is expected
+    steps: [{ say: broken, expect: { stop: failed } }]
+"#,
+    );
+    let ran = weir.run(&["test"]);
+    let text = weir.mask(&ran.to_string());
+    let (shown, _) =
+        text.split_once(" (").map_or((text.as_str(), ""), |_| (text.rsplit_once(" (").unwrap().0, ""));
+    assert_snapshot!(shown, @"");
+    let lines = weir.run(&["test", "--json"]);
+    let reports: Vec<serde_json::Value> =
+        lines.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let passed: Vec<_> = reports
+        .iter()
+        .map(|report| (report["passed"].clone(), report["problems"].as_array().unwrap().len()))
+        .collect();
+    assert_eq!(lines.code, 1);
+    assert_eq!(passed, [(false.into(), 4), (false.into(), 1), (false.into(), 1), (true.into(), 0)]);
+}
+
+#[test]
+fn a_recorded_session_is_a_test() {
+    let weir = project();
+    let session = weir.say("What time is it?");
+    std::fs::create_dir_all(weir.path().join("tests/recordings")).unwrap();
+    let stream = format!("session:{session}");
+    weir.ok(&["export", "--stream", &stream, "-o", "tests/recordings/clock.jsonl"]);
+    let expected = "agent: helper\nmodel: recorded/clock\nscenarios:\n  - name: as recorded\n    steps: [{ say: \"What time is it?\", expect: { calls: [get_time], answer: 'It is 20' } }]\n";
+    weir.write("tests/recorded.yaml", expected);
+    // The agent has another model by now, which needs a key; the recording does not.
+    weir.write(
+        "agents/helper/spec.yaml",
+        "name: helper\nmodel: anthropic/claude-sonnet-4-5\ntools: [{ name: get_time }]\n",
+    );
+    weir.ok(&["test"]);
+    weir.write("tests/recorded.yaml", &expected.replace("recorded/clock", "recorded/gone"));
+    assert_snapshot!(weir.show(&["test"]), @"");
+    weir.write("tests/recorded.yaml", &expected.replace("model: recorded/clock\n", ""));
+    assert_snapshot!(weir.show(&["test"]), @"");
+}
+
+#[test]
+fn a_project_without_tests_says_so() {
+    assert_snapshot!(project().show(&["test"]), @"");
+}
