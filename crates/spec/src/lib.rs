@@ -37,6 +37,8 @@ mod project;
 mod read;
 mod resolve;
 mod rules;
+#[cfg(test)]
+mod sample;
 mod scenario;
 mod schema;
 mod script;
@@ -55,7 +57,7 @@ pub use agent::{
 };
 pub use codes::CODES;
 pub use diagnostic::{Diagnostic, Related, Severity, Span, Spanned, sort};
-pub use diff::Change;
+pub use diff::{Change, diff};
 pub use duration::{DurationError, parse_duration};
 pub use lock::Lock;
 pub use loops::{Concurrency, LoopSpec, Missed, WhenFull};

@@ -148,7 +148,10 @@ mod tests {
             assert_eq!(found, [key.as_str()], "{key}");
         }
         let url = "postgres://ada:hunter2@db/app";
-        assert_eq!(find_secrets(url), [0..23]);
+        assert_eq!(
+            find_secrets(url).into_iter().map(|range| &url[range]).collect::<String>(),
+            "postgres://ada:hunter2@"
+        );
     }
 
     #[test]
@@ -177,9 +180,9 @@ mod tests {
         let key = made("ghp_", 36);
         let text = format!("a: {key}\nfrom: hunter2\r\nb: é\n");
         let at = text.find("hunter2").unwrap();
-        let masked = String::from_utf8(mask(text.as_bytes(), [at..at + 7])).unwrap();
+        let masked = String::from_utf8(mask(text.as_bytes(), Some(at..at + 7))).unwrap();
         assert_eq!(masked, format!("a: {}\nfrom: *******\r\nb: é\n", "*".repeat(40)));
-        assert_eq!(mask(b"\xff ab", [3..99]), b"\xff a*");
-        assert_eq!(mask(b"ab", [5..9]), b"ab");
+        assert_eq!(mask(b"\xff ab", Some(3..99)), b"\xff a*");
+        assert_eq!(mask(b"ab", Some(5..9)), b"ab");
     }
 }

@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn addresses_that_stand_for_nothing() {
         let check = |address: &str, expected: ServerError| {
-            assert_eq!(McpServer::parse(address), Err(expected), "{address}")
+            assert_eq!(McpServer::parse(address), Err(expected), "{address}");
         };
         check("https://example.com", ServerError::Scheme);
         check("mcp://", ServerError::Nothing("host"));

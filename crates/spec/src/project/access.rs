@@ -155,7 +155,7 @@ fn credential(fields: &Fields<'_>, findings: &mut Findings) -> Option<Credential
     match kind {
         CredentialKind::Oauth => {}
         CredentialKind::Bearer | CredentialKind::Basic => {
-            needs("from", "add it, for example `from: env:TOKEN`")
+            needs("from", "add it, for example `from: env:TOKEN`");
         }
         CredentialKind::Header => {
             needs("from", "add it, for example `from: env:TOKEN`");
