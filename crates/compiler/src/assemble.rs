@@ -10,12 +10,12 @@ use weir_spec::{AgentSource, Diagnostic, McpServer, Sources, canonical};
 use weir_types::{Hash, Wire};
 
 use self::tools::ToolsOf;
-use crate::servers::{Pinned, Wanted, argv, url};
+use crate::servers::{Offered, Wanted, argv, url};
 
 /// What was found beyond the files of the language.
 pub(crate) struct Found {
     /// Servers and their pins, by address. One that is missing has a problem, which was told.
-    pub(crate) servers: BTreeMap<String, (McpServer, Pinned)>,
+    pub(crate) servers: BTreeMap<String, (McpServer, Offered)>,
     /// Script tools by stem, likewise.
     pub(crate) scripts: BTreeMap<String, ScriptTool>,
     /// Skills by their names in the manifest, likewise.
@@ -28,11 +28,11 @@ impl Found {
     /// The servers that were pinned.
     pub(crate) fn servers(
         wanted: Vec<Wanted>,
-        mut pinned: BTreeMap<String, Pinned>,
-    ) -> BTreeMap<String, (McpServer, Pinned)> {
+        mut offered: BTreeMap<String, Offered>,
+    ) -> BTreeMap<String, (McpServer, Offered)> {
         let known = wanted.into_iter().filter_map(|wanted| {
-            let pins = pinned.remove(&wanted.address)?;
-            Some((wanted.address, (wanted.server, pins)))
+            let offered = offered.remove(&wanted.address)?;
+            Some((wanted.address, (wanted.server, offered)))
         });
         known.collect()
     }
@@ -160,7 +160,7 @@ fn agent(
 
 fn used_sources(listed: &BTreeSet<&str>, found: &Found) -> BTreeMap<String, Source> {
     let mut sources = BTreeMap::new();
-    for (address, (server, pins)) in &found.servers {
+    for (address, (server, offered)) in &found.servers {
         if !listed.contains(address.as_str()) {
             continue;
         }
@@ -168,7 +168,7 @@ fn used_sources(listed: &BTreeSet<&str>, found: &Found) -> BTreeMap<String, Sour
             Some(argv) => Transport::Stdio(argv),
             None => Transport::Http(url(server)),
         };
-        let tools = pins.iter().map(|(name, pin)| {
+        let tools = offered.pins.iter().map(|(name, pin)| {
             let definition = manifest::Definition { definition: pin.definition.clone(), hash: pin.hash };
             (name.clone(), definition)
         });

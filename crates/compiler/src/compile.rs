@@ -250,7 +250,7 @@ fn finish(local: Local, elsewhere: Elsewhere, mode: Mode, update: bool) -> Compi
             continue;
         }
         let pins = servers::pin(server, &lock, answer, update, &mut diagnostics);
-        pinned.extend(pins.map(|pins| (server.address.clone(), pins)));
+        pinned.extend(pins.map(|offered| (server.address.clone(), offered)));
     }
     diagnostics.extend(told);
     let mut places = skills.places;
@@ -272,10 +272,10 @@ fn finish(local: Local, elsewhere: Elsewhere, mode: Mode, update: bool) -> Compi
     diagnostics.extend(fetched.problems);
 
     let manifest = assemble(&sources, &found, tree.files(), &mut diagnostics);
-    diagnostics.extend(secrets::check(&manifest, &places));
+    diagnostics.extend(secrets::check(&manifest, &packages, &places));
     let new_lock = Lock {
         skills: packages.iter().map(|(name, package)| (name.clone(), package.digest())).collect(),
-        mcp: found.servers.into_iter().map(|(address, (_, pins))| (address, pins)).collect(),
+        mcp: found.servers.into_iter().map(|(address, (_, offered))| (address, offered.pins)).collect(),
     };
     conclude(manifest, &new_lock, tree, sources, diagnostics, packages.into_values().collect())
 }

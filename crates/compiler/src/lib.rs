@@ -26,6 +26,7 @@ mod save;
 mod approve;
 mod assemble;
 mod builtin;
+mod codes;
 mod difference;
 mod environment;
 mod lock;
@@ -38,5 +39,6 @@ mod skills;
 mod tree;
 
 pub use approve::{Approve, Command, Nobody, approvals_file};
+pub use codes::CODES;
 pub use compile::{Built, Compiled, Event, Mode, Options, Progress, compile};
-pub use save::{Loaded, SaveError, Which, load, save};
+pub use save::{Loaded, SaveError, Which, keep, load, save};

@@ -9,10 +9,10 @@ use weir_spec::Manifest;
 use weir_spec::manifest::{BYTES_MAX, ManifestError};
 use weir_types::{Explain, Fault, Hash};
 
-use crate::{Compiled, lock};
+use crate::{Built, Compiled, lock};
 
-/// Where manifests are, below the project.
-const BUILDS: &str = ".weir/build";
+/// Where manifests are, below the data directory.
+const BUILDS: &str = "build";
 
 /// Where fetched skills are kept, below the project.
 pub(crate) const SKILLS: &str = ".weir/skills";
@@ -134,7 +134,7 @@ pub struct Loaded {
 ///
 /// # Errors
 /// When the disk says no. What was there before is still there.
-pub fn save(directory: &Path, compiled: &Compiled) -> Result<(), SaveError> {
+pub fn save(directory: &Path, data_dir: &Path, compiled: &Compiled) -> Result<(), SaveError> {
     let Some(built) = &compiled.built else { return Ok(()) };
     for package in &compiled.fetched {
         let place = directory.join(SKILLS).join(package.digest().to_string());
@@ -145,9 +145,8 @@ pub fn save(directory: &Path, compiled: &Compiled) -> Result<(), SaveError> {
     if let Some(text) = &compiled.lock {
         write(&directory.join(lock::FILE), text.as_bytes())?;
     }
-    let builds = directory.join(BUILDS);
-    write_once(&builds.join(format!("{}.json", built.hash)), &built.bytes)?;
-    let latest = builds.join(LATEST);
+    keep(data_dir, built)?;
+    let latest = data_dir.join(BUILDS).join(LATEST);
     let line = format!("{}\n", built.hash);
     if std::fs::read(&latest).is_ok_and(|known| known == line.as_bytes()) {
         return Ok(());
@@ -155,23 +154,31 @@ pub fn save(directory: &Path, compiled: &Compiled) -> Result<(), SaveError> {
     write(&latest, line.as_bytes())
 }
 
+/// Keeps a manifest and nothing else: it does not become the latest. Blocks until it is on the disk.
+///
+/// # Errors
+/// When the disk says no.
+pub fn keep(data_dir: &Path, built: &Built) -> Result<(), SaveError> {
+    write_once(&data_dir.join(BUILDS).join(format!("{}.json", built.hash)), &built.bytes)
+}
+
 /// Finds a manifest again. Blocks.
 ///
 /// # Errors
 /// When there is none, or more than one, or what is there is not what was written.
-pub fn load(directory: &Path, which: &Which<'_>) -> Result<Loaded, SaveError> {
-    let builds = directory.join(BUILDS);
+pub fn load(data_dir: &Path, which: &Which<'_>) -> Result<Loaded, SaveError> {
+    let builds = data_dir.join(BUILDS);
     let hash = match which {
         Which::Latest => {
             let latest = builds.join(LATEST);
             let text = match std::fs::read_to_string(&latest) {
                 Ok(text) => text,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return Err(SaveError::Nothing(directory.to_owned()));
+                    return Err(SaveError::Nothing(data_dir.to_owned()));
                 }
                 Err(source) => return Err(SaveError::Unreadable { path: latest, source }),
             };
-            text.trim().parse().map_err(|_| SaveError::Nothing(directory.to_owned()))?
+            text.trim().parse().map_err(|_| SaveError::Nothing(data_dir.to_owned()))?
         }
         Which::Prefix(prefix) => only_one(&builds, prefix)?,
     };

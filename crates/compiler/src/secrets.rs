@@ -8,8 +8,14 @@ use std::collections::BTreeMap;
 use weir_spec::manifest::{Manifest, Source};
 use weir_spec::{Diagnostic, Span, find_secrets};
 
-/// What looks like a key in the manifest. `places` says where agents list a server or a skill.
-pub(crate) fn check(manifest: &Manifest, places: &BTreeMap<String, (String, Span)>) -> Vec<Diagnostic> {
+use crate::skill::Package;
+
+/// What looks like a key in the manifest, and came from `packages` or from a server. `places` says where agents list them.
+pub(crate) fn check(
+    manifest: &Manifest,
+    packages: &BTreeMap<String, Package>,
+    places: &BTreeMap<String, (String, Span)>,
+) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     let mut look = |name: &str, text: &str, subject: String| {
         if find_secrets(text).is_empty() {
@@ -28,7 +34,7 @@ pub(crate) fn check(manifest: &Manifest, places: &BTreeMap<String, (String, Span
             }
         }
     }
-    for (name, skill) in &manifest.skills {
+    for (name, skill) in manifest.skills.iter().filter(|(name, _)| packages.contains_key(*name)) {
         let texts = skill.fragments.iter().chain([&skill.description]);
         texts.for_each(|text| look(name, text, format!("the skill `{name}`")));
     }

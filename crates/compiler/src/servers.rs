@@ -11,8 +11,9 @@ use weir_mcp::{Definition, Server};
 use weir_spec::{Diagnostic, Launcher, McpServer, SecretRef, Sources, Span, ToolSource};
 use weir_types::Explain;
 
-pub(crate) use self::pins::{Pinned, pin};
+pub(crate) use self::pins::{Offered, Pinned, pin};
 use crate::approve::{Approvals, Approve, Command, key};
+use crate::tree::words;
 use crate::{Event, Options, Progress, environment};
 
 /// Servers that are asked at once.
@@ -133,15 +134,16 @@ async fn may_start(
         let command = command.clone();
         let file = file.clone();
         tokio::task::spawn_blocking(move || {
-            let key = key(&command)?;
-            let known = file.map(|file| Approvals::load(&file)).transpose()?;
+            let key = key(&command)
+                .map_err(|error| format!("`{}` cannot be read: {}", command.argv.join(" "), words(&error)))?;
+            let known = file.map(|file| Approvals::load(&file)).transpose();
+            let known = known.map_err(|error| format!("your approvals cannot be used: {}", words(&error)))?;
             Ok((key, known.is_some_and(|known| known.contains(key))))
         })
     };
-    let looked_up = looked_up.await.unwrap_or_else(|_| Err(std::io::Error::other("it broke off")));
-    let (key, known) = looked_up.map_err(|error: std::io::Error| {
-        let message = format!("whether `{}` may be started is not known: {error}", command.argv.join(" "));
-        let help = "check that the program is there, and the permissions of your approvals";
+    let looked_up = looked_up.await.unwrap_or_else(|_| Err("looking for its approval broke off".to_owned()));
+    let (key, known) = looked_up.map_err(|message: String| {
+        let help = "check that the program is there, and that your approvals are yours alone to write";
         Box::new(Diagnostic::error("build::not-approved", &wanted.file, wanted.span, message, help))
     })?;
     if known {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use weir_spec::{Diagnostic, SkillRef, Sources, Span, check_secrets, manifest};
 use weir_types::Hash;
 
@@ -86,7 +86,7 @@ fn read_local(
 ) -> Option<manifest::Skill> {
     let skill_file = format!("{path}/{}", skill::FILE);
     // That it is not there was told by the spec.
-    let text = String::from_utf8_lossy(tree.load(&skill_file)?).into_owned();
+    tree.load(&skill_file)?;
     let package = match Package::of_directory(&tree.root().join(path)) {
         Ok(package) => package,
         Err(why) => {
@@ -96,7 +96,10 @@ fn read_local(
             return None;
         }
     };
-    problems.extend(check_secrets(&skill_file, &text));
+    for (name, bytes) in &package.files {
+        let text = std::str::from_utf8(bytes).unwrap_or_default();
+        problems.extend(check_secrets(&format!("{path}/{name}"), text));
+    }
     match skill::read(&skill_file, &package) {
         Ok((skill, warnings)) => {
             problems.extend(warnings);
@@ -118,7 +121,11 @@ pub(crate) struct Fetched {
 
 /// Fetches the skills that are elsewhere. Without the network, those that are in a directory; the others are taken from
 /// what was kept, later.
-pub(crate) async fn fetch(wanted: &[Wanted], options: &Options, progress: &dyn Progress) -> Fetched {
+pub(crate) async fn fetch<'a>(
+    wanted: &'a [Wanted],
+    options: &Options,
+    progress: &'a dyn Progress,
+) -> Fetched {
     let mut fetched = Fetched::default();
     let timeout = options.timeout.unwrap_or(TIMEOUT);
     let mut ready = Vec::new();
@@ -131,10 +138,14 @@ pub(crate) async fn fetch(wanted: &[Wanted], options: &Options, progress: &dyn P
             Err(error) => fetched.problems.push(refused(wanted, error)),
         }
     }
-    let fetching = ready.into_iter().map(|(wanted, registry)| async move {
-        progress.on(Event::Fetching { skill: &wanted.name });
-        (wanted, registry.fetch(&wanted.path, timeout).await)
-    });
+    let fetch_one = |(wanted, registry): (&'a Wanted, &'a Registry)| {
+        async move {
+            progress.on(Event::Fetching { skill: &wanted.name });
+            (wanted, registry.fetch(&wanted.path, timeout).await)
+        }
+        .boxed()
+    };
+    let fetching: Vec<_> = ready.into_iter().map(fetch_one).collect();
     let mut fetching = futures_util::stream::iter(fetching).buffer_unordered(FETCHED_AT_ONCE);
     while let Some((wanted, result)) = fetching.next().await {
         match result {

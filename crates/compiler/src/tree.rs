@@ -8,11 +8,15 @@ use std::path::{Path, PathBuf};
 
 use weir_spec::{Diagnostic, FILE_BYTES_MAX, Span};
 
-/// Most files of a project.
-const FILES_MAX: usize = 100_000;
+/// How much is read.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    files: usize,
+    bytes: usize,
+}
 
-/// Most bytes of all of them.
-const BYTES_MAX: usize = 128 * 1024 * 1024;
+/// Ten times the largest project that we build in tests.
+const LIMITS: Limits = Limits { files: 100_000, bytes: 128 * 1024 * 1024 };
 
 /// Deepest directory. A link that leads in circles ends here.
 const DEPTH_MAX: usize = 12;
@@ -27,18 +31,31 @@ const SUFFIXES: [&str; 7] = ["yaml", "yml", "md", "ts", "js", "cedar", "lock"];
 const RECORDINGS: &str = "tests/recordings/";
 
 /// The files of a project by their paths, which are relative to it and have `/` between their parts.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Tree {
+    limits: Limits,
     root: PathBuf,
     files: BTreeMap<String, Vec<u8>>,
     bytes: usize,
     diagnostics: Vec<Diagnostic>,
 }
 
+/// No project at all.
+impl Default for Tree {
+    fn default() -> Self {
+        let (root, files, diagnostics) = (PathBuf::new(), BTreeMap::new(), Vec::new());
+        Self { limits: LIMITS, root, files, bytes: 0, diagnostics }
+    }
+}
+
 impl Tree {
     /// Reads a project. What cannot be read is among the diagnostics.
     pub(crate) fn read(directory: &Path) -> Self {
-        let mut tree = Self::default();
+        Self::read_within(LIMITS, directory)
+    }
+
+    fn read_within(limits: Limits, directory: &Path) -> Self {
+        let mut tree = Self { limits, ..Self::default() };
         match directory.canonicalize() {
             Ok(root) => tree.root = root,
             Err(error) => {
@@ -104,8 +121,8 @@ impl Tree {
             return;
         }
         for entry in self.entries(directory) {
-            if self.files.len() >= FILES_MAX {
-                self.full(directory, format!("the project has more than {FILES_MAX} files"));
+            if self.files.len() >= self.limits.files {
+                self.full(directory, format!("the project has more than {} files", self.limits.files));
                 return;
             }
             if entry.is_directory {
@@ -150,7 +167,7 @@ impl Tree {
             }
             let path = joined(directory, name);
             match entry.file_type() {
-                Ok(kind) if kind.is_symlink() => entries.extend(self.behind(path)),
+                Ok(kind) if kind.is_symlink() => entries.extend(self.linked(path)),
                 Ok(kind) if kind.is_dir() || kind.is_file() => {
                     entries.push(Entry { path, is_directory: kind.is_dir() });
                 }
@@ -161,6 +178,12 @@ impl Tree {
         }
         entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         entries
+    }
+
+    /// What a link in a directory stands for. One to a file that is none of the language is nobody's business.
+    fn linked(&mut self, path: String) -> Option<Entry> {
+        let is_directory = self.root.join(&path).is_dir();
+        if is_directory || is_language(&path) { self.behind(path) } else { None }
     }
 
     /// What a link points at, if that is in the project.
@@ -200,8 +223,8 @@ impl Tree {
             self.unreadable(path, &error);
             return;
         }
-        if self.bytes + bytes.len() > BYTES_MAX {
-            self.full(path, format!("the files of the project have more than {BYTES_MAX} bytes"));
+        if self.bytes + bytes.len() > self.limits.bytes {
+            self.full(path, format!("the files of the project have more than {} bytes", self.limits.bytes));
             return;
         }
         self.bytes += bytes.len();
@@ -251,4 +274,71 @@ pub(crate) fn words(error: &io::Error) -> String {
         .next()
         .map(|first| first.to_lowercase().collect::<String>() + letters.as_str())
         .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_is_read_only_so_far() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("loops")).unwrap();
+        for n in 0..10 {
+            std::fs::write(directory.path().join(format!("loops/{n}.yaml")), "12345").unwrap();
+        }
+        let told = |limits| {
+            let tree = Tree::read_within(limits, directory.path());
+            let told: Vec<String> =
+                tree.diagnostics.iter().map(|each| format!("{} {each}", each.code)).collect();
+            (tree.files.len(), told.join("\n"))
+        };
+        assert_eq!(told(Limits { files: 10, bytes: 50 }), (10, String::new()));
+        let files = "build::too-much loops:1:1: the project has more than 4 files";
+        assert_eq!(told(Limits { files: 4, bytes: 50 }), (4, files.to_owned()));
+        let bytes = "build::too-much loops/4.yaml:1:1: the files of the project have more than 24 bytes";
+        assert_eq!(told(Limits { files: 10, bytes: 24 }), (4, bytes.to_owned()));
+    }
+
+    #[test]
+    fn only_the_language_is_read_and_links_within_the_project_are_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |path: &str| directory.path().join(path);
+        for path in
+            ["agents/a", "agents/.hidden", "tools/node_modules/x", "other", "tests/recordings", "shared"]
+        {
+            std::fs::create_dir_all(at(path)).unwrap();
+        }
+        for path in [
+            "weir.yaml",
+            "README.txt",
+            ".env",
+            "agents/a/spec.yaml",
+            "agents/a/logo.png",
+            "agents/.hidden/spec.yaml",
+            "tools/node_modules/x/index.js",
+            "other/x.yaml",
+            "tests/recordings/r.jsonl",
+            "shared/SOUL.md",
+        ] {
+            std::fs::write(at(path), "x").unwrap();
+        }
+        std::os::unix::fs::symlink("../../shared/SOUL.md", at("agents/a/SOUL.md")).unwrap();
+        std::os::unix::fs::symlink("../shared", at("agents/b")).unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", at("agents/a/picture.png")).unwrap();
+        let tree = Tree::read(directory.path());
+        assert_eq!(tree.diagnostics, []);
+        let paths: Vec<&str> = tree.files.keys().map(String::as_str).collect();
+        assert_eq!(
+            paths,
+            [
+                "agents/a/SOUL.md",
+                "agents/a/spec.yaml",
+                "agents/b/SOUL.md",
+                "tests/recordings/r.jsonl",
+                "weir.yaml"
+            ]
+        );
+        assert_eq!(tree.files["tests/recordings/r.jsonl"], b"");
+    }
 }

@@ -1,13 +1,13 @@
-//! From a server's address to a connection that answers.
+//! From a server to a conversation with it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation};
-use rmcp::service::{ClientInitializeError, RunningService, ServiceError};
-use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::service::{ClientInitializeError, ServiceError};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use rmcp::{Peer, RoleClient, ServiceExt};
 
 use crate::error::Error;
@@ -30,93 +30,79 @@ pub struct Options {
     pub timeout: Duration,
 }
 
-/// A server that has introduced itself. Dropped, a command is killed.
-pub(crate) struct Connection {
-    service: RunningService<RoleClient, ClientConfig>,
-    program: Option<Program>,
-    trouble: Trouble,
-}
-
-impl Connection {
-    /// What requests are sent through.
-    pub(crate) fn peer(&self) -> &Peer<RoleClient> {
-        self.service.peer()
-    }
-
-    /// What a failed request means.
-    pub(crate) fn explain(&self, error: &ServiceError) -> Error {
-        self.trouble.take().unwrap_or_else(|| match error {
-            ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
-                let stderr = self.program.as_ref().map(Program::stderr).unwrap_or_default();
-                Error::Ended { status: "it closed the connection".to_owned(), stderr }
-            }
-            ServiceError::McpError(refusal) => Error::Refused { why: plain(&refusal.message) },
-            other => Error::Refused { why: other.to_string() },
-        })
-    }
-
-    /// What it wrote last to its standard error.
-    pub(crate) fn stderr(&self) -> String {
-        self.program.as_ref().map(Program::stderr).unwrap_or_default()
-    }
-
-    /// Ends the conversation, and the server if we started it.
-    pub(crate) async fn end(self) {
-        let Self { service, program, .. } = self;
-        let _ = tokio::time::timeout(GOODBYE, service.cancel()).await;
-        if let Some(program) = program {
-            program.end().await;
-        }
-    }
-}
-
-/// Starts or reaches the server, and lets it introduce itself.
+/// Starts or reaches the server, lets it introduce itself, and says `conversation` to it.
 ///
 /// # Cancel safety
 /// A command that was started is killed.
-pub(crate) async fn connect(server: &Server, options: &Options) -> Result<Connection, Error> {
+pub(crate) async fn converse<T>(
+    server: &Server,
+    options: &Options,
+    conversation: impl AsyncFnOnce(&Peer<RoleClient>) -> Result<T, Failure>,
+) -> Result<T, Error> {
     let trouble = Trouble::default();
-    let (made, program) = match server {
+    let late = || Error::Late { after: options.timeout, stderr: String::new() };
+    match server {
         Server::Stdio { argv } => {
             let (program, pipes) =
                 Program::start(argv, &options.directory, &options.environment, trouble.clone())?;
-            (introduction().serve(pipes).await, Some(program))
+            let talk = talk(pipes, &trouble, conversation);
+            let said = tokio::time::timeout(options.timeout, talk).await.unwrap_or_else(|_| Err(late()));
+            // Only a program that has ended has said all it has to say.
+            let ending = program.end().await;
+            said.map_err(|error| error.with(ending))
         }
-        Server::Http { url } if !is_private(url) => return Err(Error::InTheClear),
+        Server::Http { url } if !is_private(url) => Err(Error::InTheClear),
         Server::Http { url } => {
-            let http = Http::new(trouble.clone())?;
             let config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
-            let transport = StreamableHttpClientTransport::with_client(http, config);
-            (introduction().serve(transport).await, None)
+            let transport = StreamableHttpClientTransport::with_client(Http::new(trouble.clone())?, config);
+            let talk = talk(transport, &trouble, conversation);
+            tokio::time::timeout(options.timeout, talk).await.unwrap_or_else(|_| Err(late()))
         }
-    };
-    match made {
-        Ok(service) => Ok(Connection { service, program, trouble }),
-        Err(error) => Err(explain(&error, program, &trouble).await),
     }
 }
 
-/// Who asks. No capability is declared: a server that wants to sample or elicit while it lists its tools is refused.
+/// Why a conversation broke off.
+pub(crate) enum Failure {
+    /// A request failed.
+    Request(ServiceError),
+    /// The server's answer cannot be used.
+    Answer(Error),
+}
+
+async fn talk<T>(
+    transport: impl Transport<RoleClient> + 'static,
+    trouble: &Trouble,
+    conversation: impl AsyncFnOnce(&Peer<RoleClient>) -> Result<T, Failure>,
+) -> Result<T, Error> {
+    let service = introduction().serve(transport).await;
+    let service = service.map_err(|error| trouble.take().unwrap_or_else(|| not_introduced(&error)))?;
+    let said = conversation(service.peer()).await;
+    let _ = tokio::time::timeout(GOODBYE, service.cancel()).await;
+    said.map_err(|failure| match failure {
+        Failure::Request(error) => trouble.take().unwrap_or_else(|| broken_off(&error)),
+        Failure::Answer(error) => error,
+    })
+}
+
+/// Who asks. No capability is declared: a server that wants to sample or elicit is refused.
 fn introduction() -> ClientConfig {
     ClientConfig::new(ClientCapabilities::default(), Implementation::new("weir", env!("CARGO_PKG_VERSION")))
 }
 
-async fn explain(error: &ClientInitializeError, program: Option<Program>, trouble: &Trouble) -> Error {
-    let stderr = program.as_ref().map(Program::stderr);
-    let status = match program {
-        Some(program) => program.end().await,
-        None => None,
-    };
-    if let Some(known) = trouble.take() {
-        return known;
-    }
+fn not_introduced(error: &ClientInitializeError) -> Error {
     match error {
         ClientInitializeError::JsonRpcError(refusal) => Error::Refused { why: plain(&refusal.message) },
         ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {
-            let status =
-                status.map_or_else(|| "it closed its output".to_owned(), |status| status.to_string());
-            Error::Ended { status, stderr: stderr.unwrap_or_default() }
+            Error::ended()
         }
+        other => Error::Refused { why: plain(&other.to_string()) },
+    }
+}
+
+fn broken_off(error: &ServiceError) -> Error {
+    match error {
+        ServiceError::TransportClosed | ServiceError::TransportSend(_) => Error::ended(),
+        ServiceError::McpError(refusal) => Error::Refused { why: plain(&refusal.message) },
         other => Error::Refused { why: plain(&other.to_string()) },
     }
 }

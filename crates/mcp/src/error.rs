@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use weir_types::{Explain, Fault};
 
+use crate::stdio::Ending;
+
 /// Why a server's tools are not known.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -95,6 +97,26 @@ pub enum Error {
         /// Its words.
         why: String,
     },
+}
+
+impl Error {
+    /// The connection is gone, and nobody knows why yet.
+    pub(crate) fn ended() -> Self {
+        Self::Ended { status: "it closed the connection".to_owned(), stderr: String::new() }
+    }
+
+    /// The same, with what its program said at the end.
+    pub(crate) fn with(mut self, ending: Ending) -> Self {
+        if let (Self::Ended { status, .. }, Some(left)) = (&mut self, ending.status) {
+            *status = left.to_string();
+        }
+        if let Self::Ended { stderr, .. } | Self::Nonsense { stderr, .. } | Self::Late { stderr, .. } =
+            &mut self
+        {
+            *stderr = ending.stderr;
+        }
+        self
+    }
 }
 
 impl Explain for Error {

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams};
+use rmcp::{Peer, RoleClient};
 use serde::Deserialize;
 use weir_types::Json;
 
-use crate::connect::{Connection, Options, connect};
+use crate::connect::{Failure, Options, converse};
 use crate::error::Error;
 use crate::server::Server;
 use crate::whole;
@@ -37,14 +38,7 @@ pub struct Definition {
 /// # Cancel safety
 /// A command that was started is killed.
 pub async fn list_tools(server: &Server, options: &Options) -> Result<Vec<Definition>, Error> {
-    let late = |stderr| Error::Late { after: options.timeout, stderr };
-    let deadline = tokio::time::Instant::now() + options.timeout;
-    let connected = tokio::time::timeout_at(deadline, connect(server, options)).await;
-    let connection = connected.map_err(|_| late(String::new()))??;
-    let listed = tokio::time::timeout_at(deadline, pages(&connection)).await;
-    let listed = listed.unwrap_or_else(|_| Err(late(connection.stderr())));
-    connection.end().await;
-    listed
+    converse(server, options, pages).await
 }
 
 #[derive(Deserialize)]
@@ -62,19 +56,20 @@ struct Tool {
     _schema: serde_json::Map<String, serde_json::Value>,
 }
 
-async fn pages(connection: &Connection) -> Result<Vec<Definition>, Error> {
+async fn pages(peer: &Peer<RoleClient>) -> Result<Vec<Definition>, Failure> {
     let mut tools = BTreeMap::new();
     let mut cursor: Option<String> = None;
     for _ in 0..PAGES_MAX {
-        let page = page(connection, cursor.clone()).await?;
+        let page = page(peer, cursor.clone()).await?;
         for json in page.tools {
-            let Definition { name, json } = definition(json)?;
+            let Definition { name, json } = definition(json).map_err(Failure::Answer)?;
             if tools.insert(name.clone(), json).is_some() {
-                return Err(Error::Definition { why: format!("`{}` is there twice", name.escape_debug()) });
+                let why = format!("`{}` is there twice", name.escape_debug());
+                return Err(Failure::Answer(Error::Definition { why }));
             }
         }
         if tools.len() > TOOLS_MAX {
-            return Err(Error::Endless { what: format!("more than {TOOLS_MAX} tools") });
+            return Err(endless(format!("more than {TOOLS_MAX} tools")));
         }
         // Some servers send an empty cursor for "no more".
         let next = page.next_cursor.filter(|next| !next.is_empty());
@@ -82,20 +77,25 @@ async fn pages(connection: &Connection) -> Result<Vec<Definition>, Error> {
             return Ok(tools.into_iter().map(|(name, json)| Definition { name, json }).collect());
         }
         if next == cursor {
-            return Err(Error::Endless { what: "the next page is the same page again".to_owned() });
+            return Err(endless("the next page is the same page again".to_owned()));
         }
         cursor = next;
     }
-    Err(Error::Endless { what: format!("more than {PAGES_MAX} pages") })
+    Err(endless(format!("more than {PAGES_MAX} pages")))
 }
 
-async fn page(connection: &Connection, cursor: Option<String>) -> Result<Page, Error> {
+fn endless(what: String) -> Failure {
+    Failure::Answer(Error::Endless { what })
+}
+
+async fn page(peer: &Peer<RoleClient>, cursor: Option<String>) -> Result<Page, Failure> {
     let params = PaginatedRequestParams::default().with_cursor(cursor);
     let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
-    let result = connection.peer().send_request(request).await.map_err(|error| connection.explain(&error))?;
+    let result = peer.send_request(request).await.map_err(Failure::Request)?;
     let text = whole::unwrap(&result);
-    text.and_then(|text| serde_json::from_str(text).ok())
-        .ok_or_else(|| Error::Definition { why: "its answer is no list of tools".to_owned() })
+    text.and_then(|text| serde_json::from_str(text).ok()).ok_or_else(|| {
+        Failure::Answer(Error::Definition { why: "its answer is no list of tools".to_owned() })
+    })
 }
 
 fn definition(json: Json) -> Result<Definition, Error> {

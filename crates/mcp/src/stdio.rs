@@ -30,6 +30,14 @@ const LINE_CHARACTERS_MAX: usize = 120;
 /// How long a server has, once its input is closed, to end by itself.
 const GRACE: Duration = Duration::from_millis(200);
 
+/// How a program ended.
+pub(crate) struct Ending {
+    /// What it left with; `None` if it had to be killed.
+    pub(crate) status: Option<ExitStatus>,
+    /// The end of what it wrote to its standard error, on one line.
+    pub(crate) stderr: String,
+}
+
 /// A running program. Dropped, it and everything it started is killed.
 pub(crate) struct Program {
     child: Child,
@@ -73,23 +81,17 @@ impl Program {
             output: BufReader::new(output.take(OUTPUT_BYTES_MAX)),
             line: Vec::new(),
             trouble,
-            stderr: tail.clone(),
         };
         Ok((Self { child, stderr: tail }, pipes))
     }
 
-    /// What it wrote last to its standard error.
-    pub(crate) fn stderr(&self) -> String {
-        self.stderr.text()
-    }
-
     /// Ends it, kindly at first, and waits until it is gone. Its input has been closed before.
-    pub(crate) async fn end(mut self) -> Option<ExitStatus> {
-        let by_itself = tokio::time::timeout(GRACE, self.stderr.ended()).await;
+    pub(crate) async fn end(mut self) -> Ending {
+        let by_itself = tokio::time::timeout(GRACE, self.stderr.ended()).await.is_ok();
         // INVARIANT: nobody has waited for the program yet, so its id is still its own, and its group's.
         self.kill_group();
-        let status = self.child.wait().await.ok();
-        status.filter(|_| by_itself.is_ok())
+        let status = self.child.wait().await.ok().filter(|_| by_itself);
+        Ending { status, stderr: self.stderr.text() }
     }
 
     fn kill_group(&self) {
@@ -114,7 +116,6 @@ pub(crate) struct Pipes {
     /// A line that has not ended yet.
     line: Vec<u8>,
     trouble: Trouble,
-    stderr: Tail,
 }
 
 impl Transport<RoleClient> for Pipes {
@@ -157,7 +158,7 @@ impl Transport<RoleClient> for Pipes {
                 return Some(message);
             }
             let line = visible(text.chars().take(LINE_CHARACTERS_MAX));
-            self.trouble.keep(Error::Nonsense { line, stderr: self.stderr.text() });
+            self.trouble.keep(Error::Nonsense { line, stderr: String::new() });
             return None;
         }
     }

@@ -8,7 +8,7 @@ use weir_types::{Effect, Json, Risk};
 use super::Found;
 use super::naming::{Offer, settle};
 use crate::builtin;
-use crate::servers::Pinned;
+use crate::servers::Offered;
 
 /// Finds the tools of one agent.
 pub(super) struct ToolsOf<'a> {
@@ -29,8 +29,8 @@ impl ToolsOf<'_> {
                 ToolSource::Script(stem) => offers.extend(self.script(entry, stem)),
                 ToolSource::Agent(name) => offers.extend(self.agent(entry, name)),
                 ToolSource::Mcp(_) => {
-                    if let Some((_, pins)) = self.found.servers.get(&entry.name.value) {
-                        offers.extend(self.server(entry, pins));
+                    if let Some((_, offered)) = self.found.servers.get(&entry.name.value) {
+                        offers.extend(self.server(entry, offered));
                     }
                 }
             }
@@ -89,12 +89,12 @@ impl ToolsOf<'_> {
         Some(Offer::own(entry, tool(entry, name, (description, parameters), effect, risk)))
     }
 
-    fn server(&mut self, entry: &ToolEntry, pins: &Pinned) -> Vec<Offer> {
+    fn server(&mut self, entry: &ToolEntry, Offered { pins, names }: &Offered) -> Vec<Offer> {
         for name in entry.only.iter().flatten().filter(|name| !pins.contains_key(&name.value)) {
-            let similar = pins.keys().max_by(|a, b| similarity(a, name).total_cmp(&similarity(b, name)));
+            let similar = names.iter().max_by(|a, b| similarity(a, name).total_cmp(&similarity(b, name)));
             let help = match similar.filter(|similar| similarity(similar, name) > 0.7) {
                 Some(similar) => format!("did you mean `{similar}`?"),
-                None => format!("it has: {}", pins.keys().cloned().collect::<Vec<_>>().join(", ")),
+                None => format!("it has: {}", names.join(", ")),
             };
             let message = format!("`{}` has no tool `{}`", entry.name.value, name.value);
             self.problem("build::unknown-tool", name, message, help);

@@ -36,13 +36,15 @@ const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "object", "a
 
 /// The definition in a module. All mistakes are told, so that one run shows them.
 pub(crate) fn defined(stem: &str, program: &Program<'_>) -> (Option<Defined>, Vec<Mistake>) {
-    let mut reader = Reader { mistakes: Vec::new() };
+    let mut reader = Reader { mistakes: Vec::new(), meant: Vec::new() };
     let found = reader.call(program).and_then(|call| reader.definition(stem, call));
     (found, reader.mistakes)
 }
 
 struct Reader {
     mistakes: Vec<Mistake>,
+    /// Fields that an unknown one was probably meant to be: told once is enough.
+    meant: Vec<&'static str>,
 }
 
 impl Reader {
@@ -126,7 +128,12 @@ impl Reader {
                 Some(name) if FIELDS.contains(&name.as_ref()) => {}
                 Some(name) => {
                     let message = format!("a tool has no field `{name}`");
-                    let help = format!("its fields are: {}", FIELDS.join(", "));
+                    let meant = FIELDS.iter().find(|known| strsim::jaro_winkler(known, &name) > 0.8);
+                    self.meant.extend(meant);
+                    let help = match meant {
+                        Some(meant) => format!("did you mean `{meant}`?"),
+                        None => format!("its fields are: {}", FIELDS.join(", ")),
+                    };
                     self.refuse("build::script-field", property.span(), message, help);
                 }
                 None => {
@@ -140,8 +147,10 @@ impl Reader {
     /// A field that is text.
     fn text(&mut self, object: &ObjectExpression<'_>, name: &str, example: &str) -> Option<String> {
         let Some(property) = field(object, name) else {
-            let help = format!("add it, for example `{example}`");
-            self.refuse("build::script-field", object.span, format!("the tool needs `{name}`"), help);
+            if !self.meant.contains(&name) {
+                let help = format!("add it, for example `{example}`");
+                self.refuse("build::script-field", object.span, format!("the tool needs `{name}`"), help);
+            }
             return None;
         };
         match literal::text(&property.value) {
@@ -212,8 +221,10 @@ impl Reader {
     /// Whether there is something to run.
     fn executes(&mut self, object: &ObjectExpression<'_>) -> bool {
         let Some(property) = field(object, "execute") else {
-            let help = "add it, for example `execute: async ({ city }) => { … }`";
-            self.refuse("build::script-execute", object.span, "the tool needs `execute`", help);
+            if !self.meant.contains(&"execute") {
+                let help = "add it, for example `execute: async ({ city }) => { … }`";
+                self.refuse("build::script-execute", object.span, "the tool needs `execute`", help);
+            }
             return false;
         };
         let value = property.value.get_inner_expression();

@@ -3,13 +3,13 @@
 use oxc::allocator::Allocator;
 use oxc::ast::ast::{Program, Statement, StringLiteral};
 use oxc::codegen::{Codegen, CodegenOptions};
-use oxc::diagnostics::OxcDiagnostic;
+use oxc::diagnostics::{LabeledSpan, OxcDiagnostic};
 use oxc::parser::{Parser, ParserReturn};
 use oxc::semantic::SemanticBuilder;
 use oxc::span::SourceType;
 use oxc::transformer::{TransformOptions, Transformer};
 use std::path::Path;
-use weir_spec::Diagnostic;
+use weir_spec::{Diagnostic, Span};
 
 use super::Resolved;
 use super::define::{Defined, Mistake, defined};
@@ -175,18 +175,25 @@ impl Problems<'_> {
         }
     }
 
+    fn labelled(&self, label: &LabeledSpan) -> Span {
+        let start = label.offset() as usize;
+        place::span(self.text, start, start + label.len() as usize)
+    }
+
     /// What the parser says, in its words but our form.
     fn syntax(&mut self, diagnostics: impl IntoIterator<Item = OxcDiagnostic>) {
         for diagnostic in diagnostics {
-            let label = diagnostic.labels.first();
-            let (start, length) = label.map_or((0, 0), |label| (label.offset(), label.len()));
-            let span = place::span(self.text, start as usize, (start + length) as usize);
+            // The last one is where it goes wrong; those before say why.
+            let mut spans: Vec<Span> = diagnostic.labels.iter().map(|label| self.labelled(label)).collect();
+            let span = spans.pop().unwrap_or(Span::START);
             let mut message = diagnostic.message.trim_end_matches('.').to_owned();
             if let Some(first) = message.get_mut(..1) {
                 first.make_ascii_lowercase();
             }
-            let help = diagnostic.help.as_deref().unwrap_or("the script is not TypeScript that can be read");
-            self.found.push(Diagnostic::error("build::script-syntax", self.path, span, message, help));
+            let help = diagnostic.help.as_deref().unwrap_or("correct it here, or on the lines before");
+            let problem = Diagnostic::error("build::script-syntax", self.path, span, message, help);
+            let related = |problem: Diagnostic, span| problem.related(self.path, span, "together with this");
+            self.found.push(spans.into_iter().fold(problem, related));
         }
     }
 }

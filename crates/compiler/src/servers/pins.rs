@@ -12,6 +12,13 @@ use crate::{difference, lock};
 /// The tools of a server that agents may use, by their names there.
 pub(crate) type Pinned = BTreeMap<String, Pin>;
 
+/// A server as agents may use it.
+pub(crate) struct Offered {
+    pub(crate) pins: Pinned,
+    /// All that it has, for whoever names something else.
+    pub(crate) names: Vec<String>,
+}
+
 /// The tools of a server as they are to be pinned from now on; `None` when there is a problem, which is told.
 ///
 /// `answer` is what the server said, or `None` when nobody asked it; `update` accepts whatever that is.
@@ -21,7 +28,7 @@ pub(crate) fn pin(
     answer: Option<&[Definition]>,
     update: bool,
     problems: &mut Vec<Diagnostic>,
-) -> Option<Pinned> {
+) -> Option<Offered> {
     if known.is_silent_about(&wanted.address) {
         return None;
     }
@@ -45,10 +52,11 @@ pub(crate) fn pin(
         problems.push(problem);
         return None;
     }
-    Some(said)
+    let names = answer.iter().map(|definition| definition.name.clone()).collect();
+    Some(Offered { pins: said, names })
 }
 
-fn from_lock(wanted: &Wanted, locked: Option<&Pinned>, problems: &mut Vec<Diagnostic>) -> Option<Pinned> {
+fn from_lock(wanted: &Wanted, locked: Option<&Pinned>, problems: &mut Vec<Diagnostic>) -> Option<Offered> {
     let Some(locked) = locked else {
         let message = format!("`{}` is not pinned in weir.lock", wanted.address);
         let help = "run `weir build` once without `--offline`: it asks the server and pins its tools";
@@ -56,7 +64,8 @@ fn from_lock(wanted: &Wanted, locked: Option<&Pinned>, problems: &mut Vec<Diagno
         return None;
     };
     let pinned = locked.iter().filter(|(name, _)| wanted.wants(name));
-    Some(pinned.map(|(name, pin)| (name.clone(), pin.clone())).collect())
+    let pins = pinned.map(|(name, pin)| (name.clone(), pin.clone())).collect();
+    Some(Offered { pins, names: locked.keys().cloned().collect() })
 }
 
 /// What changed at the server since it was pinned. What an author newly names with `only` is no change of the server,

@@ -133,7 +133,7 @@ async fn a_server_that_ends_or_babbles_is_told_with_its_own_words() {
         ),
         (
             &answers("echo broken >&2\nexit 1"),
-            "mcp::ended: the server ended before it answered (it closed the connection); it said: broken",
+            "mcp::ended: the server ended before it answered (exit status: 1); it said: broken",
         ),
     ] {
         assert_eq!(ask(script, PLENTY).await, expected);

@@ -1,0 +1,36 @@
+//! Every code of a problem that building finds, and what it is about.
+
+/// Codes of problems beyond what single files say, sorted, each with one line for the documentation. See
+/// [`weir_spec::CODES`] for those of files.
+pub const CODES: &[(&str, &str)] = &[
+    ("build::access", "a tool writes, but its entry offers reading only"),
+    ("build::bad-path", "the name of a file is no text"),
+    ("build::drift", "a server or a skill is not what weir.lock pins"),
+    ("build::lock-edited", "a pin in weir.lock does not fit its own definition"),
+    ("build::no-answer", "a server did not say which tools it has"),
+    ("build::no-skill", "a skill cannot be had from its registry"),
+    ("build::no-variable", "a variable that a server is to be given has no value"),
+    ("build::not-approved", "a command was never approved on this machine"),
+    ("build::not-fetched", "a pinned skill is not kept here, and nothing may be fetched"),
+    ("build::not-pinned", "a server or a skill is not in weir.lock, and nothing may be asked"),
+    ("build::outside", "a link leaves the project"),
+    ("build::same-name", "two tools of an agent have one name, or one that is too long"),
+    ("build::script-execute", "a script tool has nothing to run"),
+    ("build::script-export", "a script exports no tool"),
+    ("build::script-field", "a field of a script tool is unknown, missing or not known without running it"),
+    ("build::script-global", "a script uses a name that exists only elsewhere"),
+    ("build::script-import", "an import stands for nothing that a script may import"),
+    ("build::script-name", "a script tool cannot be called that, or is called unlike its file"),
+    ("build::script-parameters", "the parameters of a script tool are no schema"),
+    ("build::script-size", "a script tool needs too many modules"),
+    ("build::script-syntax", "a script is no TypeScript"),
+    ("build::script-text", "a script is no text, too long, or nested too deep"),
+    ("build::skill-files", "the files of a skill cannot be used"),
+    ("build::skill-head", "the head of a SKILL.md lacks something"),
+    ("build::skill-name", "a skill is called unlike its directory"),
+    ("build::skill-tool", "a skill needs a tool that its agent does not list"),
+    ("build::too-deep", "directories or schemas are nested too deep"),
+    ("build::too-much", "the project has too many files, or too many bytes"),
+    ("build::unknown-tool", "a server has no tool of a name in `only`"),
+    ("build::unreadable", "a file of the project cannot be read"),
+];
