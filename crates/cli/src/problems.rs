@@ -240,7 +240,7 @@ mod tests {
            ·       ───┬──
            ·          ╰── write the text after the `:`
            ╰────
-        error: 5 problems
+        error: 5 errors
         ");
     }
 
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn programs_get_them_as_data() {
-        insta::assert_snapshot!(failure(b"model: a\nnmae: helper\nfoo: 1").render(true, Paint::OFF), @r#"{"error":{"code":"spec::problems","message":"agents/helper/spec.yaml:2:1: an agent has no field `nmae`; agents/helper/spec.yaml:3:1: an agent has no field `foo`","help":"did you mean `name`?","problems":[{"code":"spec::unknown-key","file":"agents/helper/spec.yaml","line":2,"column":1,"bytes":[9,13],"message":"an agent has no field `nmae`","help":"did you mean `name`?"},{"code":"spec::unknown-key","file":"agents/helper/spec.yaml","line":3,"column":1,"bytes":[22,25],"message":"an agent has no field `foo`","help":"its fields are: name, model, description, tools, limits"}]}}"#);
-        insta::assert_snapshot!(failure(b"name: helper").render(true, Paint::OFF), @r#"{"error":{"code":"spec::missing","message":"agents/helper/spec.yaml:1:1: an agent needs `model`","help":"add it, for example `model: offline/echo`","problems":[{"code":"spec::missing","file":"agents/helper/spec.yaml","line":1,"column":1,"bytes":[0,4],"message":"an agent needs `model`","help":"add it, for example `model: offline/echo`"}]}}"#);
+        insta::assert_snapshot!(failure(b"model: a\nnmae: helper\nfoo: 1").render(true, Paint::OFF), @r#"{"error":{"code":"spec::problems","message":"agents/helper/spec.yaml:1:8: unknown model `a`; agents/helper/spec.yaml:2:1: an agent has no field `nmae`; agents/helper/spec.yaml:3:1: an agent has no field `foo`","help":"write `provider/name`; add a model the catalog lacks under `models:` in weir.yaml; `offline/echo` needs no network","problems":[{"code":"spec::unknown-model","severity":"error","file":"agents/helper/spec.yaml","span":{"start":7,"end":8,"line":1,"column":8},"message":"unknown model `a`","help":"write `provider/name`; add a model the catalog lacks under `models:` in weir.yaml; `offline/echo` needs no network","related":[],"hide":false},{"code":"spec::unknown-key","severity":"error","file":"agents/helper/spec.yaml","span":{"start":9,"end":13,"line":2,"column":1},"message":"an agent has no field `nmae`","help":"did you mean `name`?","related":[],"hide":false},{"code":"spec::unknown-key","severity":"error","file":"agents/helper/spec.yaml","span":{"start":22,"end":25,"line":3,"column":1},"message":"an agent has no field `foo`","help":"its fields are: name, model, description, tools, skills, limits, acl, region","related":[],"hide":false}]}}"#);
+        insta::assert_snapshot!(failure(b"name: helper").render(true, Paint::OFF), @r#"{"error":{"code":"spec::missing","message":"agents/helper/spec.yaml:1:1: an agent needs `model`","help":"add it, for example `model: offline/echo`","problems":[{"code":"spec::missing","severity":"error","file":"agents/helper/spec.yaml","span":{"start":0,"end":4,"line":1,"column":1},"message":"an agent needs `model`","help":"add it, for example `model: offline/echo`","related":[],"hide":false}]}}"#);
     }
 }

@@ -133,7 +133,7 @@ pub(crate) fn agents(directory: &Path) -> Vec<String> {
 }
 
 /// The path of a file as people would write it.
-fn within(directory: &Path, name: &str) -> PathBuf {
+pub(crate) fn within(directory: &Path, name: &str) -> PathBuf {
     if directory == Path::new(".") { PathBuf::from(name) } else { directory.join(name) }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use weir_types::{Explain, Fault};
 
+use crate::project::within;
 use crate::target::{Existing, Readers, Target, TargetError, plain};
 
 /// Longest name of an agent, a loop or a tool.
@@ -35,6 +36,9 @@ pub(crate) enum ScaffoldError {
     /// Files of that name are there.
     #[error("`{}` already exists", .0.display())]
     Exists(PathBuf),
+    /// It is a project already.
+    #[error("`{}` has a project already", .0.display())]
+    Project(PathBuf),
     /// It cannot be written.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -55,7 +59,7 @@ pub(crate) enum ScaffoldError {
 impl Explain for ScaffoldError {
     fn code(&self) -> &'static str {
         match self {
-            Self::Exists(_) => "cli::exists",
+            Self::Exists(_) | Self::Project(_) => "cli::exists",
             Self::Target(error) => error.code(),
             Self::Directory { .. } => "cli::unwritable",
             Self::Name(_) => "cli::name",
@@ -65,6 +69,7 @@ impl Explain for ScaffoldError {
     fn help(&self) -> Cow<'static, str> {
         match self {
             Self::Exists(_) => "choose another name, or remove it; nothing was changed".into(),
+            Self::Project(_) => "add to it with `weir new agent NAME`, or choose another directory".into(),
             Self::Target(error) => error.help(),
             Self::Directory { .. } => "check the path, its permissions and free space".into(),
             Self::Name(_) => "choose one like `release-notes`".into(),
@@ -73,7 +78,7 @@ impl Explain for ScaffoldError {
 
     fn fault(&self) -> Fault {
         match self {
-            Self::Exists(_) | Self::Name(_) => Fault::Input,
+            Self::Exists(_) | Self::Project(_) | Self::Name(_) => Fault::Input,
             Self::Target(error) => error.fault(),
             Self::Directory { .. } => Fault::Storage,
         }
@@ -100,7 +105,7 @@ pub(crate) fn make(directory: &Path, files: &[NewFile]) -> Result<(), ScaffoldEr
     }
     let mut made = Made::default();
     for file in files {
-        let path = directory.join(&file.path);
+        let path = within(directory, &file.path);
         made.directory(path.parent().unwrap_or(directory))?;
         write(&path, file.text.as_bytes())?;
         made.paths.push(path);
@@ -172,9 +177,11 @@ mod tests {
         make(&directory, &[file("one"), file("deep/down/two")]).unwrap();
         assert_eq!(std::fs::read_to_string(directory.join("deep/down/two")).unwrap(), "b {{result}}");
 
-        // `one/x` cannot be made below a file: what was made before it is gone again.
-        let failed = make(&directory, &[file("other/three"), file("one/x")]);
-        assert!(matches!(failed, Err(ScaffoldError::Directory { .. })), "{failed:?}");
+        // Below a file nothing can be made: what was made before it is gone again.
+        for path in ["one/x", "one/deep/x"] {
+            let failed = make(&directory, &[file("other/three"), file(path)]);
+            assert!(failed.is_err(), "{failed:?}");
+        }
         assert!(!directory.join("other").exists());
         let refused = make(&directory, &[file("four"), file("deep/down/two")]);
         assert!(matches!(refused, Err(ScaffoldError::Exists(_))), "{refused:?}");

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use weir_compiler::Loaded;
-use weir_spec::Change;
+use weir_spec::{Change, diff};
 use weir_types::Hash;
 
 use crate::builds;
@@ -54,8 +54,7 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
             Loaded { hash: built.hash, manifest: built.manifest }
         }
     };
-    let changes: Vec<Change> = Vec::new();
-    let _ = (&before.manifest, &after.manifest);
+    let changes = diff(&before.manifest, &after.manifest);
     let widens = changes.iter().any(|change| change.widens);
     if context.out.json {
         let (before, after) = (before.hash, after.hash);

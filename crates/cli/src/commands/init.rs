@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::commands::Context;
 use crate::output::Out;
 use crate::report::Outcome;
-use crate::scaffold::{NewFile, make};
+use crate::scaffold::{NewFile, ScaffoldError, make};
 use crate::schemas;
 use crate::show::{printable, shell};
 use crate::store::blocking;
@@ -46,11 +46,14 @@ const README: &str = "README.md";
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     let directory = args.directory.clone();
     let files = blocking(move || {
+        if directory.join("weir.yaml").exists() {
+            return Err(ScaffoldError::Project(directory));
+        }
         let files = files(&directory);
         make(&directory, &files)?;
         // Without them nothing is lost but completion in editors; the next build writes them.
         let _ = schemas::write(&directory.join(".weir"));
-        Ok::<_, crate::scaffold::ScaffoldError>(files)
+        Ok(files)
     });
     let files = files.await??;
     if context.out.json {

@@ -18,7 +18,25 @@ fn follow(weir: &Weir, commands: &str) -> Ran {
 fn a_new_project_works_at_once() {
     let weir = Weir::new();
     let made = weir.run(&["init", "my agents"]);
-    assert_snapshot!(weir.mask(&made.to_string()), @"");
+    assert_snapshot!(weir.mask(&made.to_string()), @"
+    exit 0
+    -- stdout
+    made a project in my agents:
+      weir.yaml
+      agents/helper/spec.yaml
+      agents/helper/SOUL.md
+      loops/morning.yaml
+      models/helper.yaml
+      tests/helper.yaml
+      .gitignore
+      README.md
+
+    next:
+      cd 'my agents'
+      weir build
+      weir chat helper
+      weir test
+    ");
     // The commands that it printed, in the order in which it printed them; the chat reads what is piped into it.
     let next = made.stdout.split("next:\n").nth(1).unwrap();
     assert_eq!(
@@ -26,7 +44,25 @@ fn a_new_project_works_at_once() {
         ["cd 'my agents'", "weir build", "weir chat helper", "weir test"]
     );
     let script = next.replace("weir chat helper", "echo 'What time is it?' | weir chat helper");
-    assert_snapshot!(weir.mask(&follow(&weir, &script).to_string()), @"");
+    let followed = follow(&weir, &script).to_string();
+    // How long it took, and what time it was.
+    let words = followed.split(' ').map(|word| if word.starts_with("(0.") { "([seconds]" } else { word });
+    let followed = words.collect::<Vec<_>>().join(" ").replace("Z.\n", "Z .\n");
+    assert_snapshot!(weir.mask(&followed), @"
+    exit 0
+    -- stdout
+    ✓ built 1 agent, 1 loop (1.5 KB)
+      [hash]
+    Let me look at the clock.
+    It is [time] .
+    tests/helper.yaml
+      ✓ greets
+      ✓ looks at the clock instead of guessing
+    2 scenarios: all passed ([seconds] s)
+    -- stderr
+    → get_time {}
+    session [id]
+    ");
     // Nothing in it is left to be complained about.
     let checked = follow(&weir, "cd 'my agents' && weir check --json");
     let document: serde_json::Value = serde_json::from_str(&checked.stdout).unwrap();
@@ -43,7 +79,12 @@ fn an_existing_directory_keeps_what_it_has() {
     assert_eq!(std::fs::read_to_string(weir.path().join(".gitignore")).unwrap(), "mine");
     weir.ok(&["build"]);
     // A project is not made twice, and nothing of a project is written over.
-    assert_snapshot!(weir.show(&["init", "."]), @"");
+    assert_snapshot!(weir.show(&["init", "."]), @"
+    exit 2
+    -- stderr
+    error: `.` has a project already
+    help: add to it with `weir new agent NAME`, or choose another directory
+    ");
     let other = Weir::new();
     other.write("models/helper.yaml", "mine");
     assert_eq!(other.error(&["init"]), (2, "cli::exists".to_owned()));
@@ -64,16 +105,36 @@ fn a_project_grows_and_keeps_building() {
         let followed = follow(&weir, next);
         assert_eq!(followed.code, 0, "{followed}");
     }
-    assert_snapshot!(weir.show(&["new", "agent", "scout"]), @"");
-    assert_snapshot!(weir.show(&["new", "agent", "../scout"]), @"");
+    assert_snapshot!(weir.show(&["new", "agent", "scout"]), @"
+    exit 2
+    -- stderr
+    error: `./agents/scout/spec.yaml` already exists
+    help: choose another name, or remove it; nothing was changed
+    ");
+    assert_snapshot!(weir.show(&["new", "agent", "../scout"]), @"
+    exit 2
+    -- stderr
+    error: `../scout` is not a name: letters, digits, `-` and `_`, at most 64
+    help: choose one like `release-notes`
+    ");
 }
 
 #[test]
 fn a_loop_needs_somebody_to_talk_to_and_to_be() {
     let weir = Weir::new();
-    assert_snapshot!(weir.show(&["new", "loop", "evening"]), @"");
+    assert_snapshot!(weir.show(&["new", "loop", "evening"]), @"
+    exit 1
+    -- stderr
+    error: a loop needs an agent, and `.` has none
+    help: make one first: `weir new agent helper`
+    ");
     weir.ok(&["new", "agent", "scout"]);
-    assert_snapshot!(weir.show(&["new", "loop", "evening"]), @"");
+    assert_snapshot!(weir.show(&["new", "loop", "evening"]), @"
+    exit 1
+    -- stderr
+    error: a loop runs as a service account, and weir.yaml declares none
+    help: add `service_accounts: [{ name: clock-bot }]` to weir.yaml
+    ");
     weir.write("weir.yaml", "service_accounts: [{ name: clock-bot }]\n");
     weir.ok(&["new", "loop", "evening"]);
     weir.ok(&["build"]);

@@ -30,8 +30,10 @@ const FILES: [(&str, &str); 7] = [
     ),
 ];
 
-const SKILL: (&str, &str) =
-    ("skills/cite/SKILL.md", "---\nname: cite\ndescription: Cites.\n---\n\nName your sources.\n");
+const SKILL: (&str, &str) = (
+    "agents/helper/skills/cite/SKILL.md",
+    "---\nname: cite\ndescription: Cites.\n---\n\nName your sources.\n",
+);
 
 fn project() -> Weir {
     let weir = Weir::new();
@@ -48,13 +50,22 @@ fn a_build_says_what_it_made() {
     let weir = Weir::new();
     weir.write("agents/helper/spec.yaml", SPEC);
     let built = weir.show(&["build"]);
-    assert_snapshot!(built, @"");
+    assert_snapshot!(built, @"
+    exit 0
+    -- stdout
+    ✓ built 1 agent (500 bytes)
+      [hash]
+    ");
     let manifest = hash(&weir);
     let bytes = std::fs::read(weir.data().join(format!("build/{manifest}.json"))).unwrap();
     let document: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
     assert_eq!(document["agents"]["helper"]["model"], "offline/echo");
-    assert_snapshot!(weir.show(&["check"]), @"");
-    assert_snapshot!(weir.mask(&weir.ok(&["build", "--json"])), @"");
+    assert_snapshot!(weir.show(&["check"]), @"
+    exit 0
+    -- stdout
+    ✓ 1 agent: nothing is wrong
+    ");
+    assert_snapshot!(weir.mask(&weir.ok(&["build", "--json"])), @r#"{"version":1,"manifest":"[hash]","agents":1,"loops":0,"lock_changed":false,"diagnostics":[]}"#);
 }
 
 #[test]
@@ -75,7 +86,46 @@ fn every_mistake_is_shown_with_its_line() {
         "name: helper\nmodel: anthropic/claude-sonet-4-5\nlimits: { usd: lots }\n",
     );
     weir.write("loops/morning.yaml", "name: morning\nschedule: \"0 25 * * *\"\nagent: helpr\nrun_as: serviceaccount:bot\ninstruction: Hello.\n");
-    assert_snapshot!(weir.show(&["build"]), @"");
+    assert_snapshot!(weir.show(&["build"]), @r#"
+    exit 2
+    -- stderr
+    error[spec::unknown-model]: unknown model `anthropic/claude-sonet-4-5`
+       ╭─[agents/helper/spec.yaml:2:8]
+     1 │ name: helper
+     2 │ model: anthropic/claude-sonet-4-5
+       ·        ─────────────┬────────────
+       ·                     ╰── did you mean `anthropic/claude-sonnet-4-5`?
+       ╰────
+    error[spec::wrong-value]: `usd` is an amount in dollars, not `lots`
+       ╭─[agents/helper/spec.yaml:3:16]
+     2 │ model: anthropic/claude-sonet-4-5
+     3 │ limits: { usd: lots }
+       ·                ──┬─
+       ·                  ╰── write it like `0.50`, with at most nine decimals
+       ╰────
+    error[spec::bad-schedule]: `0 25 * * *` is no cron expression
+       ╭─[loops/morning.yaml:2:11]
+     1 │ name: morning
+     2 │ schedule: "0 25 * * *"
+       ·           ────────────
+       ╰────
+    help: write minute, hour, day, month and weekday, like `0 9 * * MON-FRI`
+    error[spec::unknown-agent]: there is no agent `helpr`
+       ╭─[loops/morning.yaml:3:8]
+     2 │ schedule: "0 25 * * *"
+     3 │ agent: helpr
+       ·        ──┬──
+       ·          ╰── did you mean `helper`?
+       ╰────
+    error[spec::undeclared-account]: the service account `bot` is not declared
+       ╭─[loops/morning.yaml:4:9]
+     3 │ agent: helpr
+     4 │ run_as: serviceaccount:bot
+       ·         ─────────┬────────
+       ·                  ╰── declare it in weir.yaml: `service_accounts: [{ name: bot }]`
+       ╰────
+    error: 5 errors
+    "#);
     let failed = weir.run(&["build", "--json"]);
     let document: serde_json::Value = serde_json::from_str(&failed.stdout).unwrap();
     let codes: Vec<_> =
@@ -143,11 +193,6 @@ fn what_matters_changes_the_build_and_what_does_not_does_not() {
             _ => format!("{text}And brief.\n"),
         };
         weir.write(path, &changed);
-        // A skill that has changed is only taken when somebody says so.
-        if path == SKILL.0 {
-            assert_eq!(weir.run(&["build"]).code, 2);
-            weir.ok(&["lock", "--update"]);
-        }
         let now = hash(&weir);
         assert!(!seen.contains(&now), "{path} does not matter");
         seen.push(now);
@@ -159,14 +204,26 @@ fn two_builds_are_compared_by_what_agents_may_do() {
     let weir = Weir::new();
     weir.write("agents/helper/spec.yaml", "name: helper\nmodel: offline/echo\nlimits: { iterations: 5 }\n");
     let before = hash(&weir);
-    assert_snapshot!(weir.show(&["diff", "latest"]), @"");
+    assert_snapshot!(weir.show(&["diff", "latest"]), @"
+    exit 0
+    -- stdout
+    no difference in what agents may do
+    ");
     weir.write(
         "agents/helper/spec.yaml",
         "name: helper\nmodel: anthropic/claude-sonnet-4-5\ntools:\n  - name: get_time\nlimits: { iterations: 50 }\nacl: [{ principal: \"group:all\", role: execute }]\n",
     );
-    assert_snapshot!(weir.show(&["diff", "latest"]), @"");
+    assert_snapshot!(weir.show(&["diff", "latest"]), @"
+    exit 0
+    -- stdout
+    no difference in what agents may do
+    ");
     let after = hash(&weir);
-    assert_snapshot!(weir.show(&["diff", &after[..8], &before[..8]]), @"");
+    assert_snapshot!(weir.show(&["diff", &after[..8], &before[..8]]), @"
+    exit 0
+    -- stdout
+    no difference in what agents may do
+    ");
     assert_eq!(weir.run(&["diff", &before, &after, "--deny-widening"]).code, 1);
     assert_eq!(weir.run(&["diff", &before, &before, "--deny-widening"]).code, 0);
     assert_eq!(weir.json(&["diff", &before, "latest"])["widens"], true);
@@ -200,5 +257,10 @@ fn what_is_not_done_yet_is_refused_and_not_ignored() {
         "name: helper\nmodel: offline/echo\ntools: [{ name: bash, access: write }]\n",
     );
     weir.ok(&["build"]);
-    assert_snapshot!(weir.show(&["chat", "helper", "-m", "hello"]), @"");
+    assert_snapshot!(weir.show(&["chat", "helper", "-m", "hello"]), @"
+    exit 2
+    -- stderr
+    error: this version does not do yet: the tool `bash`, `rules` of the project
+    help: it builds, but running it without them would not be what its spec says; remove them to try the rest
+    ");
 }

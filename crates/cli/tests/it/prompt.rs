@@ -64,10 +64,11 @@ fn agents_that_are_not_there() {
     exit 1
     -- stderr
     error: there is no agent `helper` in `agents`
-    help: an agent is a file `agents/NAME/spec.yaml`; name the project with `--project DIR`
+    help: begin a project with `weir init DIR`, or name it with `--project DIR`
     ");
-    weir.write("agents/helper/spec.yaml", "");
-    weir.write("agents/writer/spec.yaml", "");
+    for name in ["helper", "writer"] {
+        weir.write(&format!("agents/{name}/spec.yaml"), &format!("name: {name}\nmodel: offline/echo\n"));
+    }
     assert_snapshot!(weir.show(&["prompt", "show", "helpr"]), @"
     exit 1
     -- stderr
@@ -86,19 +87,12 @@ fn agents_that_are_not_there() {
 #[test]
 fn problems_of_all_files_are_told_at_once() {
     let weir = Weir::new();
-    weir.write("weir.yaml", "project: p\nrules: []\n");
+    weir.write("weir.yaml", "project: p\nrulse: []\n");
     weir.write("agents/helper/spec.yaml", "name: helper\nmodel: scripted/demo\n");
     weir.write("models/demo.yaml", "replies:\n  - say: [hello]\n");
     assert_snapshot!(weir.show(&["prompt", "show", "helper"]), @"
     exit 2
     -- stderr
-    error[spec::not-supported-yet]: `rules` is not supported yet
-       ╭─[weir.yaml:2:1]
-     1 │ project: p
-     2 │ rules: []
-       · ──┬──
-       ·   ╰── remove it; this version reads: project, models
-       ╰────
     error[spec::wrong-value]: `say` is text, not a list
        ╭─[models/demo.yaml:2:10]
      1 │ replies:
@@ -106,16 +100,28 @@ fn problems_of_all_files_are_told_at_once() {
        ·          ───┬───
        ·             ╰── write the text after the `:`
        ╰────
-    error: 2 problems
+    error[spec::unknown-key]: a project has no field `rulse`
+       ╭─[weir.yaml:2:1]
+     1 │ project: p
+     2 │ rulse: []
+       · ──┬──
+       ·   ╰── did you mean `rules`?
+       ╰────
+    error: 2 errors
     ");
     assert_eq!(weir.error(&["prompt", "show", "helper"]), (2, "spec::problems".to_owned()));
     std::fs::remove_file(weir.path().join("models/demo.yaml")).unwrap();
     weir.write("weir.yaml", "project: p\n");
     assert_snapshot!(weir.show(&["prompt", "show", "helper"]), @r#"
-    exit 1
+    exit 2
     -- stderr
-    error: the model `scripted/demo` needs the script `models/demo.yaml`
-    help: write it, for example `replies: [{ say: "Hello." }]`
+    error[spec::no-file]: there is no `models/demo.yaml`
+       ╭─[agents/helper/spec.yaml:2:8]
+     1 │ name: helper
+     2 │ model: scripted/demo
+       ·        ─────────────
+       ╰────
+    help: write `models/demo.yaml`, for example `replies: [{ say: "Hello." }]`
     "#);
 }
 
@@ -127,15 +133,22 @@ fn files_that_cannot_be_read() {
     assert_snapshot!(weir.show(&["prompt", "show", "helper"]), @"
     exit 2
     -- stderr
-    error: `agents/helper/SOUL.md` has more than 1.0 MB
-    help: identity files go into every request; keep them short
+    error[spec::too-large]: the file has 1048577 bytes; 1048576 are the most
+       ╭─[agents/helper/SOUL.md:1:1]
+     1 │ xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+       · ─
+       ╰────
+    help: is it the right file? long texts belong into files of their own, beside the spec
     ");
     std::fs::create_dir(weir.path().join("weir.yaml")).unwrap();
     assert_snapshot!(weir.show(&["prompt", "show", "helper"]), @"
-    exit 1
+    exit 2
     -- stderr
-    error: cannot read `weir.yaml`
-      caused by: Is a directory (os error 21)
-    help: check the path and its permissions
+    error[spec::too-large]: the file has 1048577 bytes; 1048576 are the most
+       ╭─[agents/helper/SOUL.md:1:1]
+     1 │ xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+       · ─
+       ╰────
+    help: is it the right file? long texts belong into files of their own, beside the spec
     ");
 }

@@ -26,9 +26,27 @@ fn scenarios_that_pass() {
         let (before, after) = text.split_once("all passed (").unwrap();
         format!("{before}all passed ([time]{}", after.split_once(" s").map_or("", |(_, rest)| rest))
     };
-    assert_snapshot!(seconds(weir.show(&["test"])), @"");
-    assert_snapshot!(seconds(weir.show(&["test", "clock"])), @"");
-    assert_snapshot!(weir.show(&["test", "weather"]), @"");
+    assert_snapshot!(seconds(weir.show(&["test"])), @"
+    exit 0
+    -- stdout
+    tests/helper.yaml
+      ✓ greets
+      ✓ looks at the clock
+    2 scenarios: all passed ([time])
+    ");
+    assert_snapshot!(seconds(weir.show(&["test", "clock"])), @"
+    exit 0
+    -- stdout
+    tests/helper.yaml
+      ✓ looks at the clock
+    1 scenario: all passed ([time])
+    ");
+    assert_snapshot!(weir.show(&["test", "weather"]), @"
+    exit 1
+    -- stderr
+    error: no scenario and no file in tests/ has `weather` in its name
+    help: run all of them with `weir test`
+    ");
     // Nothing of it is kept.
     assert!(!weir.journal().exists());
 }
@@ -65,7 +83,59 @@ scenarios:
     let text = weir.mask(&ran.to_string());
     let (shown, _) =
         text.split_once(" (").map_or((text.as_str(), ""), |_| (text.rsplit_once(" (").unwrap().0, ""));
-    assert_snapshot!(shown, @"");
+    assert_snapshot!(shown, @r#"
+    exit 1
+    -- stdout
+    tests/wrong.yaml
+      ✗ every expectation
+    error[test::answer]: the answer is another one
+       ╭─[tests/wrong.yaml:7:19]
+     6 │         expect:
+     7 │           answer: 'no idea'
+       ·                   ────┬────
+       ·                       ╰── the answer was: It is [time] now.
+       ╰────
+    error[test::calls]: the calls were others: get_time
+       ╭─[tests/wrong.yaml:8:18]
+     7 │           answer: 'no idea'
+     8 │           calls: []
+       ·                  ─┬
+       ·                   ╰── it called: get_time {}
+       ╰────
+    error[test::denied]: no call of `get_time` was refused
+       ╭─[tests/wrong.yaml:9:19]
+     8 │           calls: []
+     9 │           denied: [get_time]
+       ·                   ─────┬────
+       ·                        ╰── it called: get_time {}
+       ╰────
+    error[test::stop]: the turn ended with `end`
+        ╭─[tests/wrong.yaml:11:17]
+     10 │           cost_below: 0.000001
+     11 │           stop: iterations
+        ·                 ─────┬────
+        ·                      ╰── see `stop` in `weir schema tests`
+        ╰────
+    error: 4 errors
+      ✗ other arguments
+    error[test::calls]: the calls were others: get_time
+        ╭─[tests/wrong.yaml:17:26]
+     16 │       - say: "What time is it?"
+     17 │         expect: { calls: [{ tool: get_time, input: { zone: UTC } }] }
+        ·                          ─────────────────────┬────────────────────
+        ·                                               ╰── it called: get_time {}
+        ╰────
+      ✗ a failure nobody expected
+    error[test::failed]: the run failed: the script fails here: auth
+        ╭─[tests/wrong.yaml:19:20]
+     18 │   - name: a failure nobody expected
+     19 │     steps: [{ say: broken }]
+        ·                    ───┬──
+        ·                       ╰── a turn that is to fail expects `stop: failed`
+        ╰────
+      ✓ a failure that is expected
+    4 scenarios: 3 failed
+    "#);
     let lines = weir.run(&["test", "--json"]);
     let reports: Vec<serde_json::Value> =
         lines.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -93,12 +163,38 @@ fn a_recorded_session_is_a_test() {
     );
     weir.ok(&["test"]);
     weir.write("tests/recorded.yaml", &expected.replace("recorded/clock", "recorded/gone"));
-    assert_snapshot!(weir.show(&["test"]), @"");
+    assert_snapshot!(weir.show(&["test"]), @"
+    exit 2
+    -- stderr
+    warning[spec::unused-script]: no agent and no test uses the model `scripted/demo`
+       at models/demo.yaml:1:1
+    help: write `model: scripted/demo` in a spec or a test, or remove the file
+    error[spec::no-file]: there is no `tests/recordings/gone.jsonl`
+       ╭─[tests/recorded.yaml:2:8]
+     1 │ agent: helper
+     2 │ model: recorded/gone
+       ·        ─────────────
+       ╰────
+    help: record it: `weir export --stream session:ID > tests/recordings/gone.jsonl`
+    error: 1 error, 1 warning
+    ");
     weir.write("tests/recorded.yaml", &expected.replace("model: recorded/clock\n", ""));
-    assert_snapshot!(weir.show(&["test"]), @"");
+    assert_snapshot!(weir.show(&["test"]), @"
+    exit 2
+    -- stdout
+    tests/recorded.yaml
+    -- stderr
+    error: `tests/recorded.yaml` tests `helper` on its own model `anthropic/claude-sonnet-4-5`, which answers differently each time
+    help: add `model: scripted/NAME` or `model: recorded/NAME` to the file
+    ");
 }
 
 #[test]
 fn a_project_without_tests_says_so() {
-    assert_snapshot!(project().show(&["test"]), @"");
+    assert_snapshot!(project().show(&["test"]), @"
+    exit 1
+    -- stderr
+    error: there are no tests: `./tests` has no .yaml file with scenarios
+    help: `weir init DIR` makes a project that has some; `weir schema tests` says what to write
+    ");
 }

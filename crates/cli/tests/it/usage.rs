@@ -16,10 +16,19 @@ fn help_and_version_are_answers() {
     Usage: weir [OPTIONS] <COMMAND>
 
     Commands:
-      demo         A guided tour of the journal: append, fork, kill a writer, verify, tamper, verify
+      demo         A guided tour, offline: a turn with a tool, a kill in the middle of it, resume, fork,
+                   verify, cost
+      init         Make a project that builds, chats and passes its tests at once, offline
+      new          Add an agent, a loop or a tool to a project
+      build        Compile the project: every mistake at once, or one manifest
+      check        Look for every mistake of the project; start, fetch and write nothing
+      test         Run the scenarios of tests/*.yaml
       chat         Talk to an agent, line by line or once
       session      Look at sessions, speak to them, and take them in hand
       prompt       Look at what agents are told
+      diff         Show what agents of one build may do that those of another may not
+      lock         Pin skills and the tools of MCP servers in weir.lock, and accept what has changed
+      schema       Print what can be written in a project's files, as JSON Schema
       append       Append one event to a stream
       streams      List the streams
       count        Print how many events a stream has
@@ -63,6 +72,8 @@ fn help_and_version_are_answers() {
 
     Examples:
       weir demo
+      weir init my-agents
+      weir build
       weir chat helper -m 'What time is it?'
       weir session list
       weir append --stream notes --kind note.added --payload '{"text":"hello"}'
