@@ -11,7 +11,7 @@ use weir_mcp::{Definition, Server};
 use weir_spec::{Diagnostic, Launcher, McpServer, SecretRef, Sources, Span, ToolSource};
 use weir_types::Explain;
 
-pub(crate) use self::pins::{Offered, Pinned, pin};
+pub(crate) use self::pins::{Offered, pin};
 use crate::approve::{Approvals, Approve, Command, key};
 use crate::tree::words;
 use crate::{Event, Options, Progress, environment};

@@ -37,6 +37,10 @@ impl Project {
         self.place.path().join("project")
     }
 
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.file(".weir")
+    }
+
     pub(crate) fn file(&self, path: &str) -> PathBuf {
         self.path().join(path)
     }
@@ -73,7 +77,7 @@ impl Project {
     pub(crate) async fn build_and_save(&self) -> Compiled {
         let compiled = self.build(Mode::Online).await;
         assert_eq!(compiled.diagnostics, []);
-        weir_compiler::save(&self.path(), &compiled).unwrap();
+        weir_compiler::save(&self.path(), &self.data_dir(), &compiled).unwrap();
         compiled
     }
 
@@ -81,7 +85,7 @@ impl Project {
     pub(crate) async fn update_lock(&self) -> Compiled {
         let compiled = self.build_with(&Options { update_lock: true, ..self.options(Mode::Online) }).await;
         assert_eq!(compiled.diagnostics, []);
-        weir_compiler::save(&self.path(), &compiled).unwrap();
+        weir_compiler::save(&self.path(), &self.data_dir(), &compiled).unwrap();
         compiled
     }
 }
