@@ -24,7 +24,7 @@ pub fn of(value: &impl Serialize) -> Result<String, serde_json::Error> {
 pub fn text(json: &str) -> Result<String, serde_json::Error> {
     // INVARIANT: from here on the text is valid, and not too deep to recurse into.
     let valid: &RawValue = serde_json::from_str(json)?;
-    check_depth(valid.get())?;
+    check_depth(valid.get().as_bytes())?;
     let mut out = String::with_capacity(valid.get().len());
     Cursor { bytes: valid.get().as_bytes(), text: valid.get(), at: 0 }.value(&mut out);
     Ok(out)
@@ -45,10 +45,10 @@ pub fn hash(value: &impl Serialize) -> Result<Hash, serde_json::Error> {
 }
 
 /// A `RawValue` may be nested without bound; what reads it into a value may not.
-fn check_depth(json: &str) -> Result<(), serde_json::Error> {
+pub(crate) fn check_depth(json: &[u8]) -> Result<(), serde_json::Error> {
     const DEPTH_MAX: usize = 128;
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
-    for byte in json.bytes() {
+    for byte in json {
         match byte {
             _ if escaped => escaped = false,
             b'\\' if in_string => escaped = true,

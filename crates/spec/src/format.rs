@@ -4,6 +4,7 @@
 use std::str::FromStr;
 
 use croner::parser::{CronParser, Seconds, Year};
+use croner::{CivilDate, CronPattern, Weekday};
 
 use crate::access::is_variable;
 use crate::agent::{BUILTIN_TOOLS, SkillRef};
@@ -427,12 +428,29 @@ fn schedule(text: &str) -> Checked {
         Ok(cron) => cron,
         Err(_) => return refuse(format!("`{}` is no cron expression", excerpt(text)), help),
     };
-    // Any day will do, as long as it is always the same: what is asked is whether it ever fires.
-    let start = jiff::civil::date(2024, 1, 1).at(0, 0, 0, 0);
-    if cron.find_next_occurrence(&start, true).is_ok() {
+    if ever_fires(&cron.pattern) {
         return Ok(());
     }
     refuse(format!("`{}` never fires", excerpt(text)), "no such day exists; check day and month")
+}
+
+/// Whether there is a day at all. Dates and weekdays come together again after 28 years.
+fn ever_fires(pattern: &CronPattern) -> bool {
+    let mut weekday = Weekday::Monday; // Of the first day.
+    for (year, month, day) in (2024..2052).flat_map(days) {
+        let in_month = pattern.month_match(month).unwrap_or(false);
+        if in_month && pattern.day_match(year, month, day, weekday).unwrap_or(false) {
+            return true;
+        }
+        weekday = weekday.shift(1);
+    }
+    false
+}
+
+/// The days of a year.
+fn days(year: i32) -> impl Iterator<Item = (i32, u32, u32)> {
+    let all = (1..=12).flat_map(move |month| (1..=31).map(move |day| (year, month, day)));
+    all.filter(|(year, month, day)| CivilDate::from_ymd_opt(*year, *month, *day).is_some())
 }
 
 fn pattern(field: &str, text: &str) -> Checked {

@@ -150,6 +150,7 @@ impl Manifest {
         if bytes.len() > BYTES_MAX {
             return Err(ManifestError::TooLarge { bytes: bytes.len() });
         }
+        canonical::check_depth(bytes).map_err(ManifestError::Unreadable)?;
         let head: Head = serde_json::from_slice(bytes).map_err(ManifestError::Unreadable)?;
         if head.version != VERSION {
             return Err(ManifestError::Version { found: head.version });

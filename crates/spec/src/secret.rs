@@ -3,33 +3,32 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::{Match, Regex};
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::source::Source;
 
-/// What keys of well-known services look like, each in a group of its own kind.
+/// What keys of well-known services look like. Boundaries are those of ASCII, which keeps the search fast.
 const PATTERNS: &[&str] = &[
-    r"\bsk-ant-[A-Za-z0-9_-]{16,}",
-    r"\b(?P<generic>sk-[A-Za-z0-9_-]{32,})",
-    r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}",
-    r"\bgh[pousr]_[A-Za-z0-9]{30,}",
-    r"\bgithub_pat_[A-Za-z0-9_]{30,}",
-    r"\bglpat-[A-Za-z0-9_-]{20,}",
-    r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}",
-    r"\bxapp-[0-9]-[A-Za-z0-9-]{20,}",
-    r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
-    r"\bAIza[A-Za-z0-9_-]{35}",
-    r"\bnpm_[A-Za-z0-9]{36}",
-    r"\bpypi-[A-Za-z0-9_-]{50,}",
-    r"\bhf_[A-Za-z0-9]{30,}",
-    r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
-    r"\bdop_v1_[a-f0-9]{64}",
+    r"(?-u:\b)sk-ant-[A-Za-z0-9_-]{16,}",
+    r"(?-u:\b)sk-[A-Za-z0-9_-]{32,}",
+    r"(?-u:\b)[sr]k_(?:live|test)_[A-Za-z0-9]{16,}",
+    r"(?-u:\b)gh[pousr]_[A-Za-z0-9]{30,}",
+    r"(?-u:\b)github_pat_[A-Za-z0-9_]{30,}",
+    r"(?-u:\b)glpat-[A-Za-z0-9_-]{20,}",
+    r"(?-u:\b)xox[abeoprs]-[A-Za-z0-9-]{10,}",
+    r"(?-u:\b)xapp-[0-9]-[A-Za-z0-9-]{20,}",
+    r"(?-u:\b)(?:AKIA|ASIA)[A-Z0-9]{16}(?-u:\b)",
+    r"(?-u:\b)AIza[A-Za-z0-9_-]{35}",
+    r"(?-u:\b)npm_[A-Za-z0-9]{36}",
+    r"(?-u:\b)pypi-[A-Za-z0-9_-]{50,}",
+    r"(?-u:\b)hf_[A-Za-z0-9]{30,}",
+    r"(?-u:\b)SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
+    r"(?-u:\b)dop_v1_[a-f0-9]{64}",
     r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
-    r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
+    r"(?-u:\b)eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
     r"https://hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_-]{20,}",
     r"https://discord(?:app)?\.com/api/webhooks/[0-9]+/[A-Za-z0-9_-]{20,}",
-    r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,100}:(?P<password>[^\s/@]{1,200})@",
 ];
 
 /// Words that stand for a password in an example.
@@ -51,14 +50,26 @@ pub fn find_secrets(text: &str) -> Vec<Range<usize>> {
     if text.len() < BYTES_MIN {
         return Vec::new();
     }
-    keys.captures_iter(text)
-        .filter(|found| match (found.name("generic"), found.name("password")) {
-            (Some(key), _) => is_random(key.as_str()),
-            (_, Some(password)) => !is_placeholder(password.as_str()),
-            _ => true,
-        })
-        .filter_map(|found| found.get(0).map(|whole| whole.range()))
-        .collect()
+    let is_key = |found: &Match<'_>| {
+        let generic = found.as_str().starts_with("sk-") && !found.as_str().starts_with("sk-ant-");
+        !generic || is_random(found.as_str())
+    };
+    let mut found: Vec<Range<usize>> = keys.find_iter(text).filter(is_key).map(|key| key.range()).collect();
+    found.extend(passwords(text));
+    found.sort_by_key(|range| range.start);
+    found
+}
+
+/// `user:password@` in addresses, with the slashes before it.
+fn passwords(text: &str) -> impl Iterator<Item = Range<usize>> {
+    text.match_indices("://").filter_map(|(start, slashes)| {
+        let rest = &text[start + slashes.len()..];
+        let authority = &rest[..rest.find(|c: char| c.is_whitespace() || c == '/').unwrap_or(rest.len())];
+        let (user, _) = authority.rsplit_once('@')?;
+        let (name, password) = user.split_once(':')?;
+        let is_one = !name.is_empty() && !password.is_empty() && !is_placeholder(password);
+        is_one.then(|| start..start + slashes.len() + user.len() + 1)
+    })
 }
 
 /// Words with dashes between them are no key; a key has digits among its letters.
@@ -150,7 +161,7 @@ mod tests {
         let url = "postgres://ada:hunter2@db/app";
         assert_eq!(
             find_secrets(url).into_iter().map(|range| &url[range]).collect::<String>(),
-            "postgres://ada:hunter2@"
+            "://ada:hunter2@"
         );
     }
 

@@ -60,6 +60,10 @@ fn what_is_no_manifest_is_refused_with_the_reason() {
     assert_eq!(code(format!("{text} {text}").as_bytes()), "manifest::unreadable");
     let deep = format!("{{\"version\":1,\"agents\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
     assert_eq!(code(deep.as_bytes()), "manifest::unreadable");
+    let text = String::from_utf8(full().to_bytes().unwrap()).unwrap();
+    let deep =
+        text.replace("\"parameters\":{}", &format!("\"parameters\":{}{}", "[".repeat(500), "]".repeat(500)));
+    assert_eq!(code(deep.as_bytes()), "manifest::unreadable");
     assert_eq!(code(&vec![b' '; BYTES_MAX + 1]), "manifest::too-large");
     for error in [ManifestError::Version { found: 0 }, ManifestError::Version { found: 9 }] {
         assert!(error.help().contains("weir build"), "{error}");

@@ -1,6 +1,6 @@
 //! The files of a project, through the public API.
 
-#![allow(clippy::unwrap_used, reason = "a helper of a test fails like the test itself")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]
 
 mod agent;
 mod broken;

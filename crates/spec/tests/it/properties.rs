@@ -1,11 +1,22 @@
 //! No bytes make the readers panic, and every place they name is a place of the file.
 
-use proptest::prelude::*;
-use weir_spec::{AgentSpec, Diagnostic, Project, Script};
+use std::collections::BTreeMap;
 
-const AGENT: &str = "name: a\nmodel: offline/echo\ndescription: |\n  You — é.\n  \ttabs\ntools:\n  - name: get_time\nlimits: { usd: 0.50, wall_clock: 5m }\n";
-const SCRIPT: &str = "replies:\n  - when: { user: '(\\w+)' }\n    call: [{ tool: t, input: { a: \"{{1}}\", b: [1.5, ~] } }]\n  - &x\n    say: >-\n      folded\n      text\n  - *x\n";
-const PROJECT: &str = "project: p\nmodels:\n  a/b: { wire: gemini, context_window: 9, output_max: 1, price: { input: 1, output: 2 } }\n";
+use proptest::prelude::*;
+use weir_spec::{Diagnostic, Lock, Manifest, find_secrets, mask};
+
+use crate::{catalog, whole};
+
+/// One file of each kind.
+const KINDS: &[&str] = &[
+    "agents/a/SOUL.md",
+    "agents/a/spec.yaml",
+    "loops/a.yaml",
+    "models/a.yaml",
+    "policies/a.cedar",
+    "tests/a.yaml",
+    "weir.yaml",
+];
 
 /// Pieces that YAML gives a meaning to.
 const PIECES: &[&str] = &[
@@ -54,40 +65,85 @@ const PIECES: &[&str] = &[
     "x",
 ];
 
+/// Reads bytes as whatever they may be, and checks what is said about them.
 fn read_all(bytes: &[u8]) {
-    let problems: [Vec<Diagnostic>; 3] = [
-        AgentSpec::read("f", bytes).err().unwrap_or_default(),
-        Script::read("f", bytes).err().unwrap_or_default(),
-        Project::read("f", bytes).err().unwrap_or_default(),
-    ];
-    for problem in problems.iter().flatten() {
-        let span = problem.span;
-        assert!(span.start <= span.end && span.end <= bytes.len(), "{problem:?}");
-        assert!(span.line >= 1 && span.column >= 1, "{problem:?}");
-        if let Ok(text) = std::str::from_utf8(bytes) {
-            assert!(text.is_char_boundary(span.start) && text.is_char_boundary(span.end), "{problem:?}");
+    for kind in KINDS {
+        check(&BTreeMap::from([((*kind).to_owned(), bytes.to_vec())]));
+    }
+    check_places(
+        &BTreeMap::from([("weir.lock".to_owned(), bytes.to_vec())]),
+        &Lock::read("weir.lock", bytes).diagnostics,
+    );
+    if let Ok(manifest) = Manifest::from_bytes(bytes) {
+        let once = manifest.to_bytes().unwrap();
+        assert_eq!(Manifest::from_bytes(&once).unwrap().to_bytes().unwrap(), once);
+    }
+    assert_eq!(mask(bytes, []).len(), bytes.len());
+    find_secrets(&String::from_utf8_lossy(bytes));
+}
+
+fn check(files: &BTreeMap<String, Vec<u8>>) {
+    let reading = weir_spec::read(files, &catalog());
+    check_places(files, &reading.diagnostics);
+    assert_eq!(weir_spec::read(files, &catalog()), reading);
+}
+
+fn check_places(files: &BTreeMap<String, Vec<u8>>, problems: &[Diagnostic]) {
+    for problem in problems {
+        let related = problem.related.iter().map(|related| (&related.file, related.span));
+        for (file, span) in related.chain([(&problem.file, problem.span)]) {
+            let bytes = files.get(file).map(Vec::as_slice).unwrap_or_default();
+            assert!(span.start <= span.end && span.end <= bytes.len(), "{problem:?}");
+            assert!(span.line >= 1 && span.column >= 1, "{problem:?}");
+            if let Ok(text) = std::str::from_utf8(bytes) {
+                assert!(text.is_char_boundary(span.start) && text.is_char_boundary(span.end), "{problem:?}");
+            }
         }
+        assert!(!problem.message.is_empty() && !problem.help.is_empty(), "{problem:?}");
+        assert!(!problem.message.contains('\n') && !problem.help.contains('\n'), "{problem:?}");
     }
 }
 
-/// A valid file with a few pieces put in, taken out or cut off.
-fn mutated() -> impl Strategy<Value = Vec<u8>> {
+/// A whole project, with a few pieces put in, taken out or cut off in one of its files.
+fn mutated() -> impl Strategy<Value = (BTreeMap<String, Vec<u8>>, String)> {
     let edit = (any::<prop::sample::Index>(), 0_usize..4, prop::sample::select(PIECES));
-    (prop::sample::select(&[AGENT, SCRIPT, PROJECT][..]), prop::collection::vec(edit, 1..6)).prop_map(
-        |(text, edits)| {
-            let mut bytes = text.as_bytes().to_vec();
+    let files = whole();
+    let names: Vec<String> = files.keys().cloned().collect();
+    (prop::sample::select(names), prop::collection::vec(edit, 1..6)).prop_map(move |(name, edits)| {
+        let mut files = files.clone();
+        if let Some(bytes) = files.get_mut(&name) {
             for (at, removed, piece) in edits {
                 let start = at.index(bytes.len() + 1);
                 let end = (start + removed).min(bytes.len());
                 bytes.splice(start..end, piece.bytes());
             }
-            bytes
-        },
-    )
+        }
+        (files, name)
+    })
+}
+
+/// A manifest with a few bytes changed.
+fn mutated_manifest() -> impl Strategy<Value = Vec<u8>> {
+    let text = include_str!("../../src/manifest/snapshots/weir_spec__manifest__tests__the_format_stays.snap");
+    let manifest = text.lines().last().unwrap_or_default().as_bytes().to_vec();
+    let edit = (
+        any::<prop::sample::Index>(),
+        0_usize..3,
+        prop::sample::select(&["", "0", "{", "\"", "null", ","][..]),
+    );
+    prop::collection::vec(edit, 0..3).prop_map(move |edits| {
+        let mut bytes = manifest.clone();
+        for (at, removed, piece) in edits {
+            let start = at.index(bytes.len() + 1);
+            let end = (start + removed).min(bytes.len());
+            bytes.splice(start..end, piece.bytes());
+        }
+        bytes
+    })
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
@@ -100,14 +156,23 @@ proptest! {
     }
 
     #[test]
-    fn mutated_files_never_panic(bytes in mutated()) {
+    fn mutated_projects_never_panic((files, name) in mutated()) {
+        check(&files);
+        let reading = Lock::read("weir.lock", &files["weir.lock"]);
+        check_places(&files, &reading.diagnostics);
+        // What is read can be written and read again.
+        let text = reading.lock.to_text().unwrap();
+        prop_assert_eq!(Lock::read("weir.lock", text.as_bytes()).lock, reading.lock, "{}", name);
+    }
+
+    #[test]
+    fn mutated_manifests_are_read_or_refused(bytes in mutated_manifest()) {
         read_all(&bytes);
     }
 }
 
 #[test]
-fn the_files_that_are_mutated_are_valid() {
-    assert_eq!(AgentSpec::read("agents/a/spec.yaml", AGENT.as_bytes()).err(), None);
-    assert_eq!(Script::read("f", SCRIPT.as_bytes()).err(), None);
-    assert_eq!(Project::read("f", PROJECT.as_bytes()).err(), None);
+fn the_manifest_that_is_mutated_is_one() {
+    let text = include_str!("../../src/manifest/snapshots/weir_spec__manifest__tests__the_format_stays.snap");
+    Manifest::from_bytes(text.lines().last().unwrap().as_bytes()).unwrap();
 }
