@@ -85,7 +85,9 @@ async fn a_key_is_refused_wherever_it_would_enter_the_manifest() {
     let soul = format!("Use {key}.\n");
     let skill = "---\nname: s\ndescription: d\nprompt: more.md\n---\n".to_owned();
     let argument = format!("tools: [{{ server: \"mcp://npx/x?arg={key}\" }}]\n");
-    let cases: Vec<(&str, Vec<(&str, String)>, &str)> = vec![
+    /// Lines of the spec, other files, and where the key is found.
+    type Case<'c> = (&'c str, Vec<(&'c str, String)>, &'c str);
+    let cases: Vec<Case<'_>> = vec![
         ("", vec![("agents/helper/SOUL.md", soul.clone())], "agents/helper/SOUL.md"),
         ("", vec![("policies/x.cedar", format!("// {key}\n"))], "policies/x.cedar"),
         ("tools: [{ name: tools/x }]\n", vec![("tools/x.ts", tool(&format!("'{key}'")))], "tools/x.ts"),
