@@ -38,3 +38,17 @@ pub(crate) const ALL: [Builtin; 13] = [
     reads("memory", "memory_related"),
     reads("get_time", "get_time"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spec_knows_the_same_names() {
+        for entry in weir_spec::BUILTIN_TOOLS {
+            let ours: Vec<&str> =
+                ALL.iter().filter(|each| each.entry == *entry).map(|each| each.name).collect();
+            assert_eq!(ours, weir_spec::builtin_names(entry), "{entry}");
+        }
+    }
+}

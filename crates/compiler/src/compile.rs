@@ -277,37 +277,37 @@ fn finish(local: Local, elsewhere: Elsewhere, mode: Mode, update: bool) -> Compi
         skills: packages.iter().map(|(name, package)| (name.clone(), package.digest())).collect(),
         mcp: found.servers.into_iter().map(|(address, (_, offered))| (address, offered.pins)).collect(),
     };
-    conclude(manifest, &new_lock, tree, sources, diagnostics, packages.into_values().collect())
+    let mut compiled = Compiled {
+        diagnostics,
+        files: tree.into_files(),
+        sources,
+        built: None,
+        lock: None,
+        fetched: packages.into_values().collect(),
+    };
+    if !compiled.diagnostics.iter().any(Diagnostic::is_error) {
+        conclude(&mut compiled, manifest, &new_lock, mode);
+    }
+    sort(&mut compiled.diagnostics);
+    compiled.diagnostics.dedup();
+    compiled
 }
 
-fn conclude(
-    manifest: Manifest,
-    lock: &Lock,
-    tree: Tree,
-    sources: Sources,
-    mut diagnostics: Vec<Diagnostic>,
-    fetched: Vec<Package>,
-) -> Compiled {
-    let failed = diagnostics.iter().any(Diagnostic::is_error);
-    let mut built = None;
-    let mut new_lock = None;
-    if !failed {
-        match (manifest.to_bytes(), lock.to_text()) {
-            (Ok(bytes), Ok(text)) => {
-                let hash = Hash::of(&bytes);
-                built = Some(Built { manifest, bytes, hash });
-                let known = tree.files().get(lock::FILE);
-                let is_needed = known.is_some() || *lock != Lock::default();
-                new_lock =
-                    Some(text).filter(|text| is_needed && known.is_none_or(|known| known != text.as_bytes()));
-            }
-            (Err(error), _) => diagnostics.push(too_deep(&error.to_string())),
-            (_, Err(error)) => diagnostics.push(too_deep(&error.to_string())),
+/// Nothing is wrong: the manifest and the lock get their one spelling.
+fn conclude(compiled: &mut Compiled, manifest: Manifest, lock: &Lock, mode: Mode) {
+    let bytes = manifest.to_bytes().map_err(|error| error.to_string());
+    let text = lock.to_text().map_err(|error| error.to_string());
+    match (bytes, text) {
+        (Ok(bytes), Ok(text)) => {
+            compiled.built = Some(Built { hash: Hash::of(&bytes), manifest, bytes });
+            let known = compiled.files.get(lock::FILE);
+            // Whoever has asked nobody has nothing to add, and no reason to take anything away.
+            let is_needed = mode == Mode::Online && (known.is_some() || *lock != Lock::default());
+            let is_new = known.is_none_or(|known| known != text.as_bytes());
+            compiled.lock = Some(text).filter(|_| is_needed && is_new);
         }
+        (Err(why), _) | (_, Err(why)) => compiled.diagnostics.push(too_deep(&why)),
     }
-    sort(&mut diagnostics);
-    diagnostics.dedup();
-    Compiled { diagnostics, files: tree.into_files(), sources, built, lock: new_lock, fetched }
 }
 
 fn too_deep(why: &str) -> Diagnostic {

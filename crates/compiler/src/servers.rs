@@ -187,6 +187,7 @@ async fn list(wanted: &Wanted, root: &Path, options: &Options) -> Result<Vec<Def
     let asked = weir_mcp::Options { directory: root.to_owned(), environment, timeout };
     weir_mcp::list_tools(&server, &asked).await.map_err(|error| {
         let message = format!("the tools of `{}` are not known: {}", wanted.address, with_source(&error));
+        let message = without_secrets(message, wanted, &asked.environment);
         refuse("build::no-answer", message, error.help().into_owned())
     })
 }
@@ -207,6 +208,12 @@ pub(crate) fn url(server: &McpServer) -> String {
         McpServer::Remote { url } => url.clone(),
         McpServer::Command { .. } => String::new(),
     }
+}
+
+/// A server that fails may well print what it was given.
+fn without_secrets(message: String, wanted: &Wanted, environment: &BTreeMap<String, String>) -> String {
+    let secrets = wanted.env.keys().filter_map(|name| environment.get(name)).filter(|value| value.len() > 3);
+    secrets.fold(message, |message, secret| message.replace(secret, "***"))
 }
 
 fn with_source(error: &weir_mcp::Error) -> String {

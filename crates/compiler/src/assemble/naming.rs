@@ -52,6 +52,13 @@ pub(super) fn settle(file: &str, mut offers: Vec<Offer>, problems: &mut Vec<Diag
     for Offer { tool, span, .. } in offers {
         let help = "leave one of them out with `only`, or rename it";
         if let Some(first) = seen.insert(tool.name.clone(), span) {
+            // The spec has told already what it could see without asking anybody.
+            if problems
+                .iter()
+                .any(|told| told.code == "spec::tool-name" && (told.file == file && told.span == span))
+            {
+                continue;
+            }
             let message = format!("the model would see two tools called `{}`", tool.name);
             let problem = Diagnostic::error("build::same-name", file, span, message, help);
             problems.push(if first == span {

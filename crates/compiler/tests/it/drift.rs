@@ -126,6 +126,8 @@ async fn pins_that_nobody_needs_any_more_go() {
     project.build_and_save().await;
     assert!(project.read("weir.lock").contains("add_note"));
     project.write(HELPER.0, HELPER.1);
+    // Whoever asks nobody takes nothing away.
+    assert_eq!(project.build(Mode::Offline).await.lock, None);
     project.build_and_save().await;
     assert_eq!(project.read("weir.lock"), "{\n  \"mcp\": {},\n  \"skills\": {},\n  \"version\": 1\n}\n");
 }

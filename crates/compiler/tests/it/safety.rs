@@ -127,3 +127,17 @@ async fn a_key_is_refused_wherever_it_would_enter_the_manifest() {
         assert!(!format!("{:?}", built.diagnostics).contains(&key), "{expected}");
     }
 }
+
+#[tokio::test]
+async fn what_a_server_is_given_is_not_repeated_when_it_fails() {
+    let spec =
+        format!("{}tools: [{{ server: \"mcp://./x.sh\", env: {{ TOKEN: \"file:token\" }} }}]\n", HELPER.1);
+    let program = "#!/bin/sh\necho \"refused: $TOKEN\" >&2\nexit 1\n";
+    let project = Project::new(&[(HELPER.0, &spec), ("x.sh", program), ("token", "hunter2hunter2\n")]);
+    assert_eq!(
+        told(&project.build(Mode::Online).await),
+        [
+            "build::no-answer agents/helper/spec.yaml:4 the tools of `mcp://./x.sh` are not known: the server ended before it answered (exit status: 1); it said: refused: ***"
+        ]
+    );
+}
