@@ -1,8 +1,9 @@
 //! A project in a directory of its own, and how to build it.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::Mutex;
 
 use futures_util::future::BoxFuture;
@@ -49,9 +50,10 @@ impl Project {
     pub(crate) fn write(&self, path: &str, content: impl AsRef<[u8]>) {
         let (place, content) = (self.file(path), content.as_ref());
         std::fs::create_dir_all(place.parent().unwrap()).unwrap();
-        std::fs::write(&place, content).unwrap();
         if content.starts_with(b"#!") {
-            std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o755)).unwrap();
+            write_program(&place, content);
+        } else {
+            std::fs::write(&place, content).unwrap();
         }
     }
 
@@ -88,6 +90,16 @@ impl Project {
         weir_compiler::save(&self.path(), &self.data_dir(), &compiled).unwrap();
         compiled
     }
+}
+
+/// Writes a program from another process. A process that is started by another test at the same moment would inherit our
+/// open file, and nobody can start a program that somebody may still be writing.
+fn write_program(place: &Path, content: &[u8]) {
+    let script = "rm -f \"$0\" && cat > \"$0\" && chmod 755 \"$0\"";
+    let mut shell = std::process::Command::new("sh");
+    let mut shell = shell.arg("-c").arg(script).arg(place).stdin(Stdio::piped()).spawn().unwrap();
+    shell.stdin.take().unwrap().write_all(content).unwrap();
+    assert!(shell.wait().unwrap().success());
 }
 
 impl Approve for Project {

@@ -7,7 +7,9 @@ mod sdk;
 mod stdio;
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use weir_mcp::{Definition, Error, Options, Server, list_tools};
@@ -37,4 +39,14 @@ fn shown(listed: Result<Vec<Definition>, Error>) -> String {
         Ok(tools) => tools.iter().map(|tool| tool.json.as_str()).collect::<Vec<_>>().join("\n"),
         Err(error) => format!("{}: {error}", error.code()),
     }
+}
+
+/// Writes a program from another process. A process that is started by another test at the same moment would inherit our
+/// open file, and nobody can start a program that somebody may still be writing.
+fn write_program(place: &Path, content: &str) {
+    let script = "cat > \"$0\" && chmod 755 \"$0\"";
+    let mut shell = Command::new("sh");
+    let mut shell = shell.arg("-c").arg(script).arg(place).stdin(Stdio::piped()).spawn().unwrap();
+    shell.stdin.take().unwrap().write_all(content.as_bytes()).unwrap();
+    assert!(shell.wait().unwrap().success());
 }

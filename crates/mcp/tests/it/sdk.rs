@@ -1,7 +1,6 @@
 //! A server made with the SDK, so that not only our own idea of the protocol is tested.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt;
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -9,7 +8,7 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RoleServer, ServiceExt};
 
-use crate::{PLENTY, list, options, shown};
+use crate::{PLENTY, list, options, shown, write_program};
 
 /// Set in the environment of the process that plays the server.
 const PLAYS: &str = "WEIR_TEST_PLAYS_THE_SERVER";
@@ -52,8 +51,7 @@ async fn a_server_of_the_sdk_lists_its_tools() {
     let this = std::env::current_exe().unwrap();
     let script =
         format!("#!/bin/sh\nexec '{}' --exact sdk::plays_the_server --nocapture 3>&1 1>&2\n", this.display());
-    std::fs::write(&program, script).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&program, &script);
     let mut options = options(directory.path(), PLENTY);
     options.environment.extend(BTreeMap::from([(PLAYS.to_owned(), "1".to_owned())]));
 

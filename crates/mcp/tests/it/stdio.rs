@@ -1,12 +1,11 @@
 //! Servers that are programs.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::{PLENTY, list, options, shown};
+use crate::{PLENTY, list, options, shown, write_program};
 
 /// Answers the introduction, then waits for the next message.
 const HELLO: &str = r#"#!/bin/sh
@@ -19,9 +18,7 @@ read -r line
 /// A project whose only program is this script.
 fn project(script: &str) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
-    let program = directory.path().join("server");
-    std::fs::write(&program, script).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&directory.path().join("server"), script);
     directory
 }
 
