@@ -1,13 +1,14 @@
 //! `agents/<name>/spec.yaml`: one agent.
 
+mod read;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use weir_types::{Catalog, Effect, Explain, ModelCard, NanoUsd, OnInterrupt};
 
+pub(crate) use self::read::{acl, read};
 use crate::diagnostic::{Diagnostic, Findings, Span, Spanned};
-use crate::document;
-use crate::fields::Fields;
 use crate::format::{self, normal};
 use crate::shape::{Choice, Kind, Shape, optional, required, words};
 use crate::{Access, Approval, McpServer, Principal, Role, SecretRef};
@@ -348,118 +349,6 @@ impl SkillRef {
     }
 }
 
-/// What a spec says, as far as it can be read.
-pub(crate) fn read(bytes: &[u8], findings: &mut Findings) -> Option<AgentSpec> {
-    let root = document::read(bytes, &AGENT, findings)?;
-    let fields = Fields::of(&root, &AGENT)?;
-    let home = findings.file().strip_suffix("/spec.yaml").unwrap_or("agents/x").to_owned();
-    let name = fields.must("name");
-    document::check_name(&name, home.rsplit('/').next(), "agent", "directory", findings);
-    Some(AgentSpec {
-        model: fields.must("model"),
-        description: fields.words("description").unwrap_or_default(),
-        tools: tools(&fields, findings),
-        skills: skills(&fields, &home, findings),
-        acl: acl(&fields, AGENT_ROLES, findings),
-        region: fields.text("region"),
-        limits: fields.fields("limits").map(|fields| limits(&fields)).unwrap_or_default(),
-        name,
-        file: findings.file().to_owned(),
-    })
-}
-
-fn limits(fields: &Fields<'_>) -> Limits {
-    Limits {
-        iterations: fields.count("iterations").unwrap_or(ITERATIONS_DEFAULT),
-        usd: fields.usd("usd"),
-        wall_clock: fields.duration("wall_clock"),
-        output_tokens: fields.count("output_tokens"),
-        context_tokens: fields.count("context_tokens"),
-        tokens: fields.count("tokens"),
-        model_calls: fields.count("model_calls"),
-    }
-}
-
-/// Entries of an `acl`, of an agent or a loop.
-pub(crate) fn acl<R: Copy + PartialEq>(
-    fields: &Fields<'_>,
-    roles: &[(&str, R)],
-    findings: &mut Findings,
-) -> Vec<AclEntry<R>> {
-    let mut entries: Vec<AclEntry<R>> = Vec::new();
-    let mut seen: BTreeMap<(Principal, Option<usize>), Span> = BTreeMap::new();
-    for entry in fields.each("acl") {
-        let (Some(principal), Some(role)) = (entry.parsed("principal"), entry.word("role", roles)) else {
-            continue;
-        };
-        let number = roles.iter().position(|(_, known)| *known == role);
-        let key = (Principal::clone(&principal.value), number);
-        if let Some(first) = seen.get(&key) {
-            let message = format!("`{}` has this role already", principal.value);
-            findings.twice("spec::duplicate", [*first, principal.span], message, "keep one of them");
-            continue;
-        }
-        seen.insert(key, principal.span);
-        entries.push(AclEntry { principal, role });
-    }
-    entries
-}
-
-fn skills(fields: &Fields<'_>, home: &str, findings: &mut Findings) -> Vec<Skill> {
-    let mut skills: Vec<Skill> = Vec::new();
-    for name in fields.texts("skills") {
-        let Some(source) = SkillRef::parse(&name.value, home) else { continue };
-        let same = |other: &&Skill| match (&other.source, &source) {
-            // Two versions of one skill are one too many.
-            (SkillRef::Registry { path: a, .. }, SkillRef::Registry { path: b, .. }) => a == b,
-            (a, b) => *a == *b,
-        };
-        if let Some(first) = skills.iter().find(same) {
-            let message = format!("the skill `{}` is here twice", name.value);
-            findings.twice("spec::duplicate", [first.name.span, name.span], message, "keep one of them");
-            continue;
-        }
-        skills.push(Skill { name, source });
-    }
-    skills
-}
-
-fn tools(fields: &Fields<'_>, findings: &mut Findings) -> Vec<ToolEntry> {
-    let mut entries: Vec<ToolEntry> = Vec::new();
-    let mut seen: BTreeMap<String, Span> = BTreeMap::new();
-    for entry in fields.each("tools") {
-        let Some(entry) = tool(&entry, findings) else { continue };
-        if let Some(first) = seen.get(&entry.name.value) {
-            let message = format!("the tool `{}` is here twice", entry.name.value);
-            findings.twice("spec::duplicate-tool", [*first, entry.name.span], message, "keep one of them");
-            continue;
-        }
-        seen.insert(entry.name.value.clone(), entry.name.span);
-        entries.push(entry);
-    }
-    entries
-}
-
-fn tool(fields: &Fields<'_>, findings: &mut Findings) -> Option<ToolEntry> {
-    let name = fields.text("name").or_else(|| fields.text("server"))?;
-    let source = ToolSource::parse(&name.value)?;
-    check_sense(fields, &source, findings);
-    let only: Vec<Spanned<String>> = fields.texts("only");
-    let env = fields.entries("env").iter();
-    let env = env.filter_map(|entry| Some((entry.key.value.clone(), entry.value.as_text()?.parse().ok()?)));
-    Some(ToolEntry {
-        name,
-        source,
-        access: fields.word("access", Access::WORDS).unwrap_or_default(),
-        only: fields.has("only").then_some(only),
-        approval: fields.word("approval", APPROVALS),
-        effect: fields.word("effect", EFFECTS),
-        on_interrupt: fields.word("on_interrupt", ON_INTERRUPT).unwrap_or_default(),
-        hosts: fields.texts("hosts").into_iter().map(|host| host.value).collect(),
-        env: env.collect(),
-    })
-}
-
 impl ToolSource {
     /// What the text of `name`, `server` or a grant stands for.
     pub fn parse(text: &str) -> Option<Self> {
@@ -473,37 +362,5 @@ impl ToolSource {
             return format::is_name(agent).then(|| Self::Agent(agent.to_owned()));
         }
         McpServer::parse(text).ok().map(Self::Mcp)
-    }
-}
-
-/// No field of a tool is without effect.
-fn check_sense(fields: &Fields<'_>, source: &ToolSource, findings: &mut Findings) {
-    let is_mcp = matches!(source, ToolSource::Mcp(_));
-    let is_started = matches!(source, ToolSource::Mcp(McpServer::Command { .. }));
-    let is_http = matches!(source, ToolSource::Builtin("http"));
-    let mut only_for = |name: &str, fits: bool, whom: &str| {
-        if fields.has(name) && !fits {
-            let message = format!("`{name}` has no effect here: it is for {whom}");
-            findings.add("spec::contradiction", fields.place_of(name), message, "remove it");
-        }
-    };
-    only_for("only", is_mcp, "the tools of an MCP server");
-    only_for("env", is_started, "MCP servers that are started here");
-    only_for("hosts", is_http, "`http`");
-    if is_http && !fields.has("hosts") {
-        let help = "add the hosts it may reach, for example `hosts: [api.example.com]`";
-        findings.add(
-            "spec::missing",
-            fields.place,
-            "`http` needs `hosts`: without any it reaches nothing",
-            help,
-        );
-    }
-    let access = fields.word("access", Access::WORDS).unwrap_or_default();
-    let effect = fields.word("effect", EFFECTS);
-    if access == Access::Read && effect.is_some_and(|effect| effect != Effect::Read) {
-        let message = "a tool that is offered for reading has no other effect";
-        let help = "write `access: write`, or remove `effect`";
-        findings.add("spec::contradiction", fields.place_of("effect"), message, help);
     }
 }

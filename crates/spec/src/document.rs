@@ -2,6 +2,7 @@
 
 use crate::check::check;
 use crate::diagnostic::{Findings, Spanned};
+use crate::format::is_name;
 use crate::node::Node;
 use crate::shape::{Kind, Shape};
 use crate::yaml;
@@ -24,6 +25,9 @@ pub(crate) fn check_name(
     let expected = expected.filter(|expected| !name.value.is_empty() && *expected != name.value);
     let Some(expected) = expected else { return };
     let message = format!("the {what} is called `{}`, but its {place} is `{expected}`", name.value);
-    let help = format!("write `name: {expected}`, or rename the {place}");
+    let help = match is_name(expected) {
+        true => format!("write `name: {expected}`, or rename the {place}"),
+        false => format!("rename the {place} to `{}`", name.value),
+    };
     findings.add("spec::name-differs", name.span, message, help);
 }

@@ -1,18 +1,22 @@
-//! The files of a project, read: YAML in, typed values out, and every problem of a file found in one pass.
+//! The files of a project, read: YAML in, typed values out, and every problem of every file found in one pass. And what a
+//! project is built into: the [`Manifest`].
 //!
 //! Problems are data ([`Diagnostic`]): a code, a place, what is wrong and what to do. Nothing here touches a disk, a
-//! clock or the network, and no bytes make it panic. Fields that a later version will honour are refused by name: a
-//! spec that reads is a spec whose every word has an effect.
+//! clock or the network, and no bytes make it panic. What each file may say is described once (`shape`): the reader
+//! checks by it, the help quotes it, and the JSON Schema ([`schema()`]) is made of it.
 //!
 //! ```
-//! use weir_spec::AgentSpec;
+//! use std::collections::BTreeMap;
+//! use weir_types::Catalog;
 //!
-//! let spec = AgentSpec::read("agents/helper/spec.yaml", b"name: helper\nmodel: offline/echo\n").unwrap();
-//! assert_eq!((spec.model.value.as_str(), spec.limits.iterations), ("offline/echo", 10));
+//! let spec = b"name: helper\nmodel: offline/echo\nlimits: { iteratons: 5 }\n".to_vec();
+//! let files = BTreeMap::from([("agents/helper/spec.yaml".to_owned(), spec)]);
+//! let reading = weir_spec::read(&files, &Catalog::default());
 //!
-//! let problems = AgentSpec::read("agents/helper/spec.yaml", b"name: helper\nmodle: offline/echo\n").unwrap_err();
-//! assert_eq!(problems[0].to_string(), "agents/helper/spec.yaml:2:1: an agent has no field `modle`");
-//! assert_eq!(problems[0].help, "did you mean `model`?");
+//! assert_eq!(reading.sources.agents["helper"].spec.model.value, "offline/echo");
+//! let [problem] = reading.diagnostics.as_slice() else { panic!("one problem") };
+//! assert_eq!(problem.to_string(), "agents/helper/spec.yaml:3:11: `limits` has no field `iteratons`");
+//! assert_eq!(problem.help, "did you mean `iterations`?");
 //! ```
 
 mod access;

@@ -164,6 +164,13 @@ fn place(path: &str) -> Place<'_> {
         ["tests", file] => stem(path, file, Place::Test),
         ["policies", file] if file.ends_with(".cedar") => Place::Policy,
         ["tools", file] => file.strip_suffix(".ts").map_or(Place::Other, Place::Tool),
+        ["agents", _, inner, "spec.yaml"] if *inner != "skills" => {
+            renamed(path, &format!("agents/{inner}/spec.yaml"))
+        }
+        [home @ ("loops" | "models"), .., file] if is_yaml(file) => {
+            let stem = file.rsplit_once('.').map_or(*file, |(stem, _)| stem);
+            renamed(path, &format!("{home}/{stem}.yaml"))
+        }
         [.., "skills", _, "SKILL.md"] => Place::Skill(path.strip_suffix("/SKILL.md").unwrap_or(path)),
         _ => Place::Other,
     }
