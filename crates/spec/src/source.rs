@@ -54,8 +54,9 @@ impl<'a> Source<'a> {
                 let at = error.valid_up_to();
                 let valid = std::str::from_utf8(&bytes[..at]).unwrap_or_default();
                 let message = format!("byte {:#04x} is not UTF-8 text", bytes.get(at).copied().unwrap_or(0));
-                let help = "save the file as UTF-8";
-                findings.add("spec::not-text", Self::new(valid).span(at, at + 1), message, help);
+                let before = Self::new(valid);
+                let span = before.span(before.text.len(), before.text.len() + 1);
+                findings.add("spec::not-text", span, message, "save the file as UTF-8");
                 None
             }
         }
@@ -171,6 +172,7 @@ mod tests {
             problem("\u{feff}é\n\0".as_bytes()).as_deref(),
             Some("6..7 f:2:1: control character U+0000 in a text file")
         );
+        assert_eq!(problem(b"\xef\xbb\xbfa\xff").as_deref(), Some("4..5 f:1:2: byte 0xff is not UTF-8 text"));
         assert_eq!(problem(&[b'a'; FILE_BYTES_MAX]), None);
         assert_eq!(
             problem(&[b'a'; FILE_BYTES_MAX + 1]).as_deref(),
