@@ -163,10 +163,19 @@ fn map(node: &mut Node, field: &str, key: &Format, value: &Kind, findings: &mut 
             format!("write `{field}: {{ {example}: … }}`"),
         );
     };
-    entries.retain_mut(|entry| {
-        check(&mut entry.value, &entry.key.value, value, findings);
-        let verdict = (key.check)(field, &entry.key.value);
-        verdict.map_err(|trouble| tell(trouble, entry.key.span, findings)).is_ok()
+    entries.retain_mut(|entry| match (key.check)(field, &entry.key.value) {
+        Ok(()) => {
+            check(&mut entry.value, &entry.key.value, value, findings);
+            true
+        }
+        Err(trouble) => {
+            // What may be a secret cannot be the name of a field in what is told about its value.
+            if !trouble.hide {
+                check(&mut entry.value, &entry.key.value, value, findings);
+            }
+            tell(trouble, entry.key.span, findings);
+            false
+        }
     });
     Ok(())
 }
@@ -215,11 +224,14 @@ fn text<'n>(node: &'n Node, field: &str) -> Verdict<&'n str> {
 
 fn formatted(node: &Node, field: &str, format: &Format) -> Verdict {
     let text = text(node, field)?;
-    if is_typed(node) {
+    let verdict = (format.check)(field, text);
+    // What may be a secret is not repeated, whatever else is wrong with it.
+    let secret = matches!(&verdict, Err(trouble) if trouble.hide);
+    if is_typed(node) && !secret {
         let message = format!("`{field}` is text, and {} is not", node.kind());
         return refuse(message, format!("put it in quotes: `\"{text}\"`"));
     }
-    (format.check)(field, text)
+    verdict
 }
 
 fn word(node: &Node, field: &str, words: &[&'static str]) -> Verdict {
