@@ -1,8 +1,10 @@
 //! `tests/<name>.yaml`: what an agent is told, and what is expected of it.
 
+use std::collections::BTreeMap;
+
 use weir_types::{Json, NanoUsd};
 
-use crate::diagnostic::{Findings, Spanned};
+use crate::diagnostic::{Findings, Span, Spanned};
 use crate::document;
 use crate::fields::{Fields, as_json};
 use crate::format;
@@ -207,12 +209,13 @@ impl RunStop {
 pub(crate) fn read(bytes: &[u8], findings: &mut Findings) -> Option<TestSpec> {
     let root = document::read(bytes, &TESTS, findings)?;
     let fields = Fields::of(&root, &TESTS)?;
-    let mut scenarios: Vec<Scenario> = Vec::new();
+    let mut scenarios = Vec::new();
+    let mut seen: BTreeMap<String, Span> = BTreeMap::new();
     for inner in fields.each("scenarios") {
         let Some(name) = inner.text("name") else { continue };
-        if let Some(first) = scenarios.iter().find(|other| other.name.value == name.value) {
+        if let Some(first) = seen.insert(name.value.clone(), name.span) {
             let message = format!("the scenario `{}` is here twice", name.value);
-            findings.twice("spec::duplicate", [first.name.span, name.span], message, "give one another name");
+            findings.twice("spec::duplicate", [first, name.span], message, "give one another name");
         }
         let steps = inner.each("steps").filter_map(|step| {
             let expect = step.fields("expect").map(|expect| expected(&expect)).unwrap_or_default();

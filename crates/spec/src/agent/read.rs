@@ -71,19 +71,21 @@ pub(crate) fn acl<R: Copy + PartialEq>(
 }
 
 fn skills(fields: &Fields<'_>, home: &str, findings: &mut Findings) -> Vec<Skill> {
-    let mut skills: Vec<Skill> = Vec::new();
+    let mut skills = Vec::new();
+    let mut seen: BTreeMap<String, Span> = BTreeMap::new();
     for name in fields.texts("skills") {
         let Some(source) = SkillRef::parse(&name.value, home) else { continue };
-        let same = |other: &&Skill| match (&other.source, &source) {
-            // Two versions of one skill are one too many.
-            (SkillRef::Registry { path: a, .. }, SkillRef::Registry { path: b, .. }) => a == b,
-            (a, b) => *a == *b,
+        // Two versions of one skill are one too many.
+        let key = match &source {
+            SkillRef::Local(path) => format!("./{path}"),
+            SkillRef::Registry { path, .. } => path.clone(),
         };
-        if let Some(first) = skills.iter().find(same) {
+        if let Some(first) = seen.get(&key) {
             let message = format!("the skill `{}` is here twice", name.value);
-            findings.twice("spec::duplicate", [first.name.span, name.span], message, "keep one of them");
+            findings.twice("spec::duplicate", [*first, name.span], message, "keep one of them");
             continue;
         }
+        seen.insert(key, name.span);
         skills.push(Skill { name, source });
     }
     skills
