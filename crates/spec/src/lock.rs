@@ -23,7 +23,8 @@ const VERSION: u64 = 1;
 /// The largest lock that is read: definitions of many tools.
 pub const BYTES_MAX: usize = 32 * 1024 * 1024;
 
-const BOUNDS: Bounds = Bounds { file_bytes: BYTES_MAX, nodes: 4_000_000 };
+/// It is written by us, and as JSON.
+const BOUNDS: Bounds = Bounds { file_bytes: BYTES_MAX, nodes: 1_000_000, aliases: false };
 
 /// Everything that is pinned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -24,11 +24,13 @@ pub(crate) struct Bounds {
     pub(crate) file_bytes: usize,
     /// Most nodes, the copies that aliases make included.
     pub(crate) nodes: usize,
+    /// Whether it may have aliases at all.
+    pub(crate) aliases: bool,
 }
 
 impl Bounds {
     /// Of a file that people write.
-    pub(crate) const WRITTEN: Self = Self { file_bytes: FILE_BYTES_MAX, nodes: 100_000 };
+    pub(crate) const WRITTEN: Self = Self { file_bytes: FILE_BYTES_MAX, nodes: 100_000, aliases: true };
 
     /// Most bytes of text in all nodes.
     fn text_bytes(self) -> usize {
@@ -160,16 +162,19 @@ impl<'s, 'f> Builder<'s, 'f> {
     }
 
     fn alias(&mut self, anchor: usize, span: Span) -> Step {
-        let Some(node) = self.anchored.get(&anchor) else {
-            let message = "an alias stands inside what it stands for";
+        let Some(node) = self.anchored.get(&anchor).filter(|_| self.bounds.aliases) else {
+            let message = match self.bounds.aliases {
+                true => "an alias stands inside what it stands for",
+                false => "an alias has no meaning here",
+            };
             self.findings.add("spec::syntax", span, message, "write the value out");
             return None;
         };
         let size = Size::of(node);
-        let copy = Node { span, value: node.value.clone() };
         self.check_depth(size.height, span)?;
         self.grow(size, span)?;
-        self.complete(copy, 0)
+        let value = self.anchored.get(&anchor)?.value.clone();
+        self.complete(Node { span, value }, 0)
     }
 
     fn check_depth(&mut self, more: usize, span: Span) -> Step {
@@ -198,7 +203,7 @@ impl<'s, 'f> Builder<'s, 'f> {
     /// A node is there: it goes into whatever is open.
     fn complete(&mut self, node: Node, anchor: usize) -> Step {
         self.grow(Size { nodes: 1, text_bytes: node.as_text().map_or(0, str::len), height: 0 }, node.span)?;
-        if anchor > 0 {
+        if anchor > 0 && self.bounds.aliases {
             // An anchor keeps a copy, and anchors can nest.
             self.grow(Size::of(&node), node.span)?;
             self.anchored.insert(anchor, node.clone());

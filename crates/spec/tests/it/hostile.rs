@@ -1,6 +1,6 @@
 //! Bytes nobody would write on purpose, and bytes somebody would.
 
-use weir_spec::{AgentSpec, FILE_BYTES_MAX};
+use weir_spec::{AgentSpec, FILE_BYTES_MAX, Lock};
 
 fn problem(bytes: &[u8]) -> String {
     let problems = AgentSpec::read("agents/a/spec.yaml", bytes).unwrap_err();
@@ -47,6 +47,17 @@ fn aliases_cannot_unfold_without_end() {
     let text = format!("a: &a {}\nb: [{}]\n", "x".repeat(100_000), vec!["*a"; 1_000].join(", "));
     insta::assert_snapshot!(problem(text.as_bytes()), @"1 problem(s), 2:81 spec::too-large: the document unfolds into more than 100000 values or 4 MiB of text");
     insta::assert_snapshot!(problem(b"a: &a [*a]\n"), @"1 problem(s), 1:8 spec::syntax: an alias stands inside what it stands for");
+}
+
+#[test]
+fn a_lock_cannot_unfold_at_all() {
+    let problems = Lock::read("weir.lock", b"version: &one 1\nskills: *one\n").diagnostics;
+    assert_eq!(problems.len(), 1);
+    assert_eq!(problems[0].to_string(), "weir.lock:2:9: an alias has no meaning here");
+    assert!(problems[0].help.contains("weir lock --update"), "{}", problems[0].help);
+    let many = format!("{{\"version\": 1, \"skills\": [{}1]}}", "1,".repeat(1_000_000));
+    let problems = Lock::read("weir.lock", many.as_bytes()).diagnostics;
+    assert_eq!(problems[0].code, "spec::too-large");
 }
 
 #[test]
