@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 use weir_compiler::Compiled;
-use weir_spec::{Diagnostic, Severity};
+use weir_spec::{Diagnostic, Severity, mask};
 
 use crate::paint::Paint;
 use crate::report::Snippet;
@@ -38,22 +38,24 @@ struct Body<'a> {
 }
 
 impl Problems {
-    /// Adds the problems of one file, whose content is needed to show them.
+    /// Adds the problems of one file, whose content is needed to show them. Secrets in it are not shown.
     pub(crate) fn add(&mut self, diagnostics: Vec<Diagnostic>, content: &[u8]) {
+        let hidden = diagnostics.iter().filter(|diagnostic| diagnostic.hide);
+        let content = mask(content, hidden.map(|diagnostic| diagnostic.span.start..diagnostic.span.end));
         self.0.extend(diagnostics.into_iter().map(|diagnostic| {
-            let snippet = snippet(&diagnostic, content);
+            let snippet = snippet(&diagnostic, &content);
             Problem { diagnostic, snippet }
         }));
     }
 
     /// Everything that a compiler has found.
     pub(crate) fn of(compiled: &Compiled) -> Self {
-        let content = |file: &str| compiled.files.get(file).map_or(&[][..], Vec::as_slice);
-        let problem = |diagnostic: &Diagnostic| {
-            let snippet = snippet(diagnostic, content(&diagnostic.file));
-            Problem { diagnostic: diagnostic.clone(), snippet }
-        };
-        Self(compiled.diagnostics.iter().map(problem).collect())
+        let mut problems = Self::default();
+        for of_one_file in compiled.diagnostics.chunk_by(|one, next| one.file == next.file) {
+            let content = compiled.files.get(&of_one_file[0].file).map_or(&[][..], Vec::as_slice);
+            problems.add(of_one_file.to_vec(), content);
+        }
+        problems
     }
 
     fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
@@ -267,6 +269,17 @@ mod tests {
            ╰────
         help: remove it; inside double quotes, `\uXXXX` stands for a character that cannot be written
         ");
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let key = format!("sk-ant-{}", "a1b2c3d4".repeat(4));
+        let content = format!("name: helper\ndescription: use {key}\nmodle: offline/echo\n");
+        let shown = failure(content.as_bytes());
+        for text in [shown.render(false, Paint::OFF), shown.render(true, Paint::OFF)] {
+            assert!(text.contains("spec::secret") && text.contains("spec::unknown-key"), "{text}");
+            assert!(!text.contains("a1b2c3d4"), "{text}");
+        }
     }
 
     #[test]

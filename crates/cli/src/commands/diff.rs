@@ -103,6 +103,7 @@ fn summary(changes: u64, wider: u64) -> String {
     match (changes, wider) {
         (0, _) => "no difference in what agents may do".to_owned(),
         (changes, 0) => format!("{}; nobody may do more than before", count(changes, "change")),
+        (changes, 1) => format!("{}; one lets somebody do more than before", count(changes, "change")),
         (changes, wider) => format!("{}; {wider} let somebody do more than before", count(changes, "change")),
     }
 }

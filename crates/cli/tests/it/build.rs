@@ -216,18 +216,33 @@ fn two_builds_are_compared_by_what_agents_may_do() {
     assert_snapshot!(weir.show(&["diff", "latest"]), @"
     exit 0
     -- stdout
-    no difference in what agents may do
+    agent helper
+      ~ model                offline/echo → anthropic/claude-sonnet-4-5  (more)
+      + tool get_time        read from get_time  (more)
+      ~ limit iterations     5 → 50  (more)
+      + access of group:all  execute  (more)
+    4 changes; 4 let somebody do more than before
     ");
     let after = hash(&weir);
     assert_snapshot!(weir.show(&["diff", &after[..8], &before[..8]]), @"
     exit 0
     -- stdout
-    no difference in what agents may do
+    agent helper
+      ~ model                anthropic/claude-sonnet-4-5 → offline/echo  (more)
+      - tool get_time        read from get_time
+      ~ limit iterations     50 → 5
+      - access of group:all  execute
+    4 changes; one lets somebody do more than before
     ");
     assert_eq!(weir.run(&["diff", &before, &after, "--deny-widening"]).code, 1);
     assert_eq!(weir.run(&["diff", &before, &before, "--deny-widening"]).code, 0);
     assert_eq!(weir.json(&["diff", &before, "latest"])["widens"], true);
-    assert_snapshot!(weir.show(&["diff", "0000"]), @"");
+    assert_snapshot!(weir.show(&["diff", "0000"]), @"
+    exit 1
+    -- stderr
+    error: there is no manifest `0000`
+    help: manifests are in `.weir/build`; `weir build` makes one
+    ");
 }
 
 #[test]

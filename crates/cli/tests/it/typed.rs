@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use rustix::fs::{Mode, OFlags};
@@ -20,7 +20,7 @@ const CTRL_C: &str = "\x03";
 const CTRL_D: &str = "\x04";
 
 /// A terminal with a chat in it.
-struct Terminal {
+pub(crate) struct Terminal {
     child: Child,
     keys: File,
     /// Everything that was drawn.
@@ -31,6 +31,13 @@ struct Terminal {
 
 impl Terminal {
     fn start(weir: &Weir, args: &[&str]) -> Self {
+        let mut command = weir.command();
+        command.args(args);
+        Self::run(command)
+    }
+
+    /// A command at a terminal.
+    pub(crate) fn run(mut command: Command) -> Self {
         let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&keys).unwrap();
         unlockpt(&keys).unwrap();
@@ -38,20 +45,19 @@ impl Terminal {
         let line = rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
         tcsetwinsize(&line, Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
         let end = || Stdio::from(line.try_clone().unwrap());
-        let mut command = weir.command();
-        command.args(args).env("TERM", "xterm").env("NO_COLOR", "1");
+        command.env("TERM", "xterm").env("NO_COLOR", "1");
         let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
         let (keys, drawn) = (File::from(keys), Arc::default());
         watch(keys.try_clone().unwrap(), Arc::clone(&drawn));
         Self { child, keys, drawn, seen: 0 }
     }
 
-    fn press(&mut self, keys: &str) {
+    pub(crate) fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
     /// Waits until something is drawn, and looks on after it.
-    fn see(&mut self, text: &str) {
+    pub(crate) fn see(&mut self, text: &str) {
         let (from, mark) = (self.seen, text.as_bytes());
         self.seen = eventually_or(
             || {
@@ -93,7 +99,7 @@ impl Terminal {
         self.end()
     }
 
-    fn end(mut self) -> Option<i32> {
+    pub(crate) fn end(mut self) -> Option<i32> {
         let child = Mutex::new(&mut self.child);
         eventually(|| child.lock().unwrap().try_wait().unwrap()).code()
     }
