@@ -10,7 +10,7 @@ use weir_spec::{AgentSource, Diagnostic, McpServer, Sources, canonical};
 use weir_types::{Hash, Wire};
 
 use self::tools::ToolsOf;
-use crate::servers::{Offered, Wanted, argv, url};
+use crate::servers::{Offered, argv, url};
 
 /// What was found beyond the files of the language.
 pub(crate) struct Found {
@@ -22,20 +22,6 @@ pub(crate) struct Found {
     pub(crate) skills: BTreeMap<String, manifest::Skill>,
     /// The name in the manifest of each agent's skills, by agent and by how the agent lists it.
     pub(crate) skill_names: BTreeMap<(String, String), String>,
-}
-
-impl Found {
-    /// The servers that were pinned.
-    pub(crate) fn servers(
-        wanted: Vec<Wanted>,
-        mut offered: BTreeMap<String, Offered>,
-    ) -> BTreeMap<String, (McpServer, Offered)> {
-        let known = wanted.into_iter().filter_map(|wanted| {
-            let offered = offered.remove(&wanted.address)?;
-            Some((wanted.address, (wanted.server, offered)))
-        });
-        known.collect()
-    }
 }
 
 /// The manifest, as far as everything for it is there; what is wrong is told.

@@ -1,88 +1,17 @@
 //! The passes, in order. Each goes on with what the ones before could find, so that one run tells everything.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use weir_spec::manifest::ScriptTool;
-use weir_spec::{
-    Diagnostic, HookAction, Lock, Manifest, Reading, SkillRef, Sources, Span, check_secrets, sort,
-};
+use weir_spec::{Diagnostic, HookAction, Lock, Manifest, McpServer, Reading, SkillRef, Sources, Span, sort};
 use weir_types::{Catalog, Hash};
 
 use crate::approve::Approve;
 use crate::assemble::{Found, assemble};
-use crate::script::{STACK_BYTES, Scripts};
 use crate::skill::Package;
 use crate::tree::Tree;
-use crate::{lock, secrets, servers, skills};
-
-/// What a build may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Looks only: nothing is started or fetched, nothing is meant to be written.
-    Check,
-    /// Nothing is started or fetched; weir.lock says what is elsewhere.
-    Offline,
-    /// Servers are asked and skills fetched, and held against weir.lock.
-    Online,
-}
-
-/// How to build.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// What the build may do.
-    pub mode: Mode,
-    /// Whether what is found elsewhere now is accepted, whatever weir.lock says.
-    pub update_lock: bool,
-    /// How long each server has; by default as long as its kind needs.
-    pub timeout: Option<Duration>,
-    /// Where this user's approvals are kept; without it every command is asked about each time.
-    pub approvals: Option<PathBuf>,
-    /// The variables from which `env:NAME` is looked up. Servers see only those that the project declares for them.
-    pub environment: BTreeMap<String, String>,
-}
-
-impl Options {
-    /// As strict as can be: nothing but looking.
-    pub fn check() -> Self {
-        let (mode, environment) = (Mode::Check, BTreeMap::new());
-        Self { mode, update_lock: false, timeout: None, approvals: None, environment }
-    }
-}
-
-/// What a build is doing, for whoever waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event<'e> {
-    /// A server is asked for its tools.
-    Asking {
-        /// Its address.
-        server: &'e str,
-    },
-    /// It has answered, or it never will.
-    Answered {
-        /// Its address.
-        server: &'e str,
-        /// How many tools it has; `None` when it failed.
-        tools: Option<usize>,
-    },
-    /// A skill is fetched.
-    Fetching {
-        /// As agents list it.
-        skill: &'e str,
-    },
-}
-
-/// Somebody who is told what a build is doing.
-pub trait Progress: Send + Sync {
-    /// Something begins or has ended. Called from several tasks; must not block.
-    fn on(&self, event: Event<'_>);
-}
-
-/// Nobody wants to know.
-impl Progress for () {
-    fn on(&self, _event: Event<'_>) {}
-}
+use crate::{Mode, Options, Progress, lock, script, secrets, servers, skills};
 
 /// What a build came to.
 #[derive(Debug, Default)]
@@ -179,7 +108,7 @@ fn read(directory: &Path, catalog: &Catalog, update: bool) -> Local {
         }
         _ => lock::Known::default(),
     };
-    let scripts = read_scripts(&mut tree, &mut diagnostics);
+    let scripts = script::read(&mut tree, &mut diagnostics);
     let skills = skills::read(&sources, &mut tree, &mut diagnostics);
     let servers = servers::wanted(&sources);
     diagnostics.extend(tree.take_diagnostics());
@@ -205,65 +134,18 @@ fn read_language(tree: &mut Tree, catalog: &Catalog) -> Reading {
     if found > 0 { weir_spec::read(tree.files(), catalog) } else { reading }
 }
 
-/// Compiles every script in `tools/`, used or not: a mistake in one that no agent lists yet is a mistake.
-fn read_scripts(tree: &mut Tree, diagnostics: &mut Vec<Diagnostic>) -> BTreeMap<String, ScriptTool> {
-    let is_tool = |path: &&String| {
-        path.starts_with("tools/") && path.ends_with(".ts") && path.matches('/').count() == 1
-    };
-    let entries: Vec<String> =
-        tree.files().keys().filter(is_tool).filter(|path| !path.ends_with(".d.ts")).cloned().collect();
-    if entries.is_empty() {
-        return BTreeMap::new();
-    }
-    let mut work = || {
-        let mut scripts = Scripts::default();
-        let mut tools = BTreeMap::new();
-        for entry in &entries {
-            let stem = entry.trim_start_matches("tools/").trim_end_matches(".ts").to_owned();
-            tools.extend(scripts.tool(entry, tree).map(|tool| (stem, tool)));
-        }
-        let (paths, problems) = scripts.into_problems();
-        for path in paths {
-            let text = tree.files().get(&path).and_then(|bytes| std::str::from_utf8(bytes).ok());
-            diagnostics.extend(text.into_iter().flat_map(|text| check_secrets(&path, text)));
-        }
-        diagnostics.extend(problems);
-        tools
-    };
-    let done = std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("scripts".to_owned()).stack_size(STACK_BYTES);
-        let running = thread.spawn_scoped(scope, &mut work).ok()?;
-        Some(running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    });
-    // Without room for such a stack, the usual one is enough for what people write.
-    done.unwrap_or_else(work)
-}
-
+/// Holds what is elsewhere against what is pinned, and puts everything together.
 fn finish(local: Local, elsewhere: Elsewhere, mode: Mode, update: bool) -> Compiled {
-    let Local { tree, sources, mut diagnostics, lock, scripts, skills, servers: wanted } = local;
+    let Local { tree, sources, mut diagnostics, lock, scripts, skills, servers } = local;
     let Elsewhere { answers, told, fetched } = elsewhere;
-    let mut pinned = BTreeMap::new();
-    for server in &wanted {
-        let answer = answers.get(&server.address).map(Vec::as_slice);
-        // A server that was asked in vain was told about; its pins would only hide that.
-        if mode == Mode::Online && answer.is_none() {
-            continue;
-        }
-        let pins = servers::pin(server, &lock, answer, update, &mut diagnostics);
-        pinned.extend(pins.map(|offered| (server.address.clone(), offered)));
-    }
-    diagnostics.extend(told);
     let mut places = skills.places;
-    places.extend(wanted.iter().map(|server| (server.address.clone(), (server.file.clone(), server.span))));
-    let mut found = Found {
-        servers: Found::servers(wanted, pinned),
-        scripts,
-        skills: skills.skills,
-        skill_names: skills.names,
-    };
+    places.extend(servers.iter().map(|server| (server.address.clone(), (server.file.clone(), server.span))));
+    let servers = pin_servers(servers, &lock, answers, mode, update, &mut diagnostics);
+    diagnostics.extend(told);
+    let mut found = Found { servers, scripts, skills: skills.skills, skill_names: skills.names };
     let mut packages = BTreeMap::new();
+    let check = skills::Check { lock: &lock, fetched: &fetched, root: tree.root(), mode, update };
     for skill in &skills.wanted {
-        let check = skills::Check { lock: &lock, fetched: &fetched, root: tree.root(), mode, update };
         if let Some((package, checked)) = check.run(skill, &mut diagnostics) {
             found.skills.insert(skill.name.clone(), checked);
             packages.insert(skill.name.clone(), package);
@@ -273,24 +155,41 @@ fn finish(local: Local, elsewhere: Elsewhere, mode: Mode, update: bool) -> Compi
 
     let manifest = assemble(&sources, &found, tree.files(), &mut diagnostics);
     diagnostics.extend(secrets::check(&manifest, &packages, &places));
-    let new_lock = Lock {
+    let lock = Lock {
         skills: packages.iter().map(|(name, package)| (name.clone(), package.digest())).collect(),
         mcp: found.servers.into_iter().map(|(address, (_, offered))| (address, offered.pins)).collect(),
     };
-    let mut compiled = Compiled {
-        diagnostics,
-        files: tree.into_files(),
-        sources,
-        built: None,
-        lock: None,
-        fetched: packages.into_values().collect(),
-    };
+    let (files, fetched) = (tree.into_files(), packages.into_values().collect());
+    let mut compiled = Compiled { diagnostics, files, sources, built: None, lock: None, fetched };
     if !compiled.diagnostics.iter().any(Diagnostic::is_error) {
-        conclude(&mut compiled, manifest, &new_lock, mode);
+        conclude(&mut compiled, manifest, &lock, mode);
     }
     sort(&mut compiled.diagnostics);
     compiled.diagnostics.dedup();
     compiled
+}
+
+/// The servers whose tools are known, by address.
+fn pin_servers(
+    wanted: Vec<servers::Wanted>,
+    lock: &lock::Known,
+    mut answers: servers::Answers,
+    mode: Mode,
+    update: bool,
+    problems: &mut Vec<Diagnostic>,
+) -> BTreeMap<String, (McpServer, servers::Offered)> {
+    let mut pinned = BTreeMap::new();
+    for server in wanted {
+        let answer = answers.remove(&server.address);
+        // A server that was asked in vain was told about; its pins would only hide that.
+        if mode == Mode::Online && answer.is_none() {
+            continue;
+        }
+        if let Some(offered) = servers::pin(&server, lock, answer.as_deref(), update, problems) {
+            pinned.insert(server.address, (server.server, offered));
+        }
+    }
+    pinned
 }
 
 /// Nothing is wrong: the manifest and the lock get their one spelling.

@@ -21,6 +21,7 @@
 //! ```
 
 mod compile;
+mod options;
 mod save;
 
 mod approve;
@@ -40,5 +41,6 @@ mod tree;
 
 pub use approve::{Approve, Command, Nobody, approvals_file};
 pub use codes::CODES;
-pub use compile::{Built, Compiled, Event, Mode, Options, Progress, compile};
+pub use compile::{Built, Compiled, compile};
+pub use options::{Event, Mode, Options, Progress};
 pub use save::{Loaded, SaveError, Which, keep, load, save};

@@ -10,7 +10,7 @@ mod module;
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_spec::manifest::{Module, ScriptTool};
-use weir_spec::{Diagnostic, Span};
+use weir_spec::{Diagnostic, Span, check_secrets};
 
 use self::define::Defined;
 use self::module::Compiled;
@@ -23,21 +23,57 @@ const DEPTH_MAX: usize = 200;
 const BYTES_MAX: usize = 512 * 1024;
 
 /// Scripts are compiled on a thread with this much stack: what limits nesting of brackets does not limit `!!!!…`.
-pub(crate) const STACK_BYTES: usize = 256 * 1024 * 1024;
+const STACK_BYTES: usize = 256 * 1024 * 1024;
 
 /// Most modules of one tool.
 const MODULES_MAX: usize = 500;
 
+/// Compiles every script right in `tools/`, by its stem; used or not, for a mistake in one that no agent lists yet is a
+/// mistake. What is wrong is told, and what looks like a key.
+pub(crate) fn read(tree: &mut Tree, problems: &mut Vec<Diagnostic>) -> BTreeMap<String, ScriptTool> {
+    let entries: Vec<String> = tree.files().keys().filter(|path| stem(path).is_some()).cloned().collect();
+    if entries.is_empty() {
+        return BTreeMap::new();
+    }
+    let mut work = || {
+        let mut scripts = Scripts::default();
+        let mut tools = BTreeMap::new();
+        for entry in &entries {
+            let tool = scripts.tool(entry, tree);
+            tools.extend(tool.and_then(|tool| Some((stem(entry)?.to_owned(), tool))));
+        }
+        for path in scripts.modules.keys() {
+            let text = tree.files().get(path).and_then(|bytes| std::str::from_utf8(bytes).ok());
+            problems.extend(text.into_iter().flat_map(|text| check_secrets(path, text)));
+        }
+        problems.extend(scripts.diagnostics);
+        tools
+    };
+    let done = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("scripts".to_owned()).stack_size(STACK_BYTES);
+        let running = thread.spawn_scoped(scope, &mut work).ok()?;
+        Some(running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    // Without room for such a stack, the usual one is enough for what people write.
+    done.unwrap_or_else(work)
+}
+
+/// What the tool in a file is called, if there is one: `tools/<stem>.ts`, but no mere declaration of types.
+fn stem(path: &str) -> Option<&str> {
+    let stem = path.strip_prefix("tools/")?.strip_suffix(".ts")?;
+    (!stem.contains('/') && !stem.ends_with(".d")).then_some(stem)
+}
+
 /// The scripts of a project, each module read once however many tools import it.
 #[derive(Default)]
-pub(crate) struct Scripts {
+struct Scripts {
     modules: BTreeMap<String, Option<Compiled>>,
     diagnostics: Vec<Diagnostic>,
 }
 
 impl Scripts {
     /// The tool that `tools/<stem>.ts` defines; `None` when something is wrong with it, which is then told.
-    pub(crate) fn tool(&mut self, entry: &str, tree: &mut Tree) -> Option<ScriptTool> {
+    fn tool(&mut self, entry: &str, tree: &mut Tree) -> Option<ScriptTool> {
         let mut paths = BTreeSet::from([entry.to_owned()]);
         let mut waiting = vec![entry.to_owned()];
         let mut whole = true;
@@ -75,11 +111,6 @@ impl Scripts {
         })
     }
 
-    /// The modules that were looked at, and what is wrong with them.
-    pub(crate) fn into_problems(self) -> (Vec<String>, Vec<Diagnostic>) {
-        (self.modules.into_keys().collect(), self.diagnostics)
-    }
-
     fn defined(&self, entry: &str) -> Option<Defined> {
         self.modules.get(entry)?.as_ref()?.defined.clone()
     }
@@ -101,7 +132,7 @@ impl Scripts {
                 return None;
             }
         };
-        let found = module::compile(path, text, &mut |specifier| resolve(path, specifier, tree));
+        let found = module::compile(path, stem(path), text, &mut |specifier| resolve(path, specifier, tree));
         let failed = found.diagnostics.iter().any(Diagnostic::is_error);
         self.diagnostics.extend(found.diagnostics);
         found.compiled.filter(|_| !failed)
@@ -141,7 +172,7 @@ fn readable<'b>(path: &str, bytes: &'b [u8]) -> Result<&'b str, Box<Diagnostic>>
 }
 
 /// What an import stands for.
-pub(crate) enum Resolved {
+enum Resolved {
     /// The runtime's own module.
     Runtime,
     /// A module of the project.

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use weir_spec::{Diagnostic, FILE_BYTES_MAX, Span};
 
+use crate::lock;
+
 /// How much is read.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
@@ -214,9 +216,10 @@ impl Tree {
         if !inside {
             return;
         }
+        let bytes_max = if path == lock::FILE { weir_spec::lock::BYTES_MAX } else { FILE_BYTES_MAX };
         let mut bytes = Vec::new();
         let read = File::open(&place).and_then(|file| {
-            file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+            file.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
             Ok(())
         });
         if let Err(error) = read {
@@ -298,6 +301,18 @@ mod tests {
         assert_eq!(told(Limits { files: 4, bytes: 50 }), (4, files.to_owned()));
         let bytes = "build::too-much loops/4.yaml:1:1: the files of the project have more than 24 bytes";
         assert_eq!(told(Limits { files: 10, bytes: 24 }), (4, bytes.to_owned()));
+    }
+
+    #[test]
+    fn a_file_is_read_so_far_that_it_shows_that_it_is_too_large() {
+        let directory = tempfile::tempdir().unwrap();
+        for file in ["weir.yaml", "weir.lock"] {
+            std::fs::write(directory.path().join(file), vec![b'x'; FILE_BYTES_MAX + 100]).unwrap();
+        }
+        let tree = Tree::read(directory.path());
+        let sizes: Vec<usize> = tree.files.values().map(Vec::len).collect();
+        // The lock holds the definitions of all servers, and may be larger.
+        assert_eq!(sizes, [FILE_BYTES_MAX + 100, FILE_BYTES_MAX + 1]);
     }
 
     #[test]

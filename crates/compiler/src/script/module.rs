@@ -37,19 +37,25 @@ pub(super) struct Found {
 const FOREIGN: [&str; 8] =
     ["require", "process", "Buffer", "module", "__dirname", "__filename", "Deno", "Bun"];
 
-/// Compiles one module. `resolve` says what its imports stand for.
-pub(super) fn compile(path: &str, text: &str, resolve: &mut dyn FnMut(&str) -> Resolved) -> Found {
+/// Compiles one module. `stem` is the name of the tool that it has to define, if any; `resolve` says what its imports
+/// stand for.
+pub(super) fn compile(
+    path: &str,
+    stem: Option<&str>,
+    text: &str,
+    resolve: &mut dyn FnMut(&str) -> Resolved,
+) -> Found {
     let mut problems = Problems { path, text, found: Vec::new() };
-    let compiled = passes(path, text, resolve, &mut problems);
+    let compiled = passes(stem, resolve, &mut problems);
     Found { compiled, diagnostics: problems.found }
 }
 
 fn passes(
-    path: &str,
-    text: &str,
+    stem: Option<&str>,
     resolve: &mut dyn FnMut(&str) -> Resolved,
     problems: &mut Problems<'_>,
 ) -> Option<Compiled> {
+    let (path, text) = (problems.path, problems.text);
     let allocator = Allocator::default();
     let kind = if path.ends_with(".js") { SourceType::mjs() } else { SourceType::ts() };
     let ParserReturn { mut program, module_record, diagnostics, panicked, .. } =
@@ -62,11 +68,7 @@ fn passes(
         let message = "a script imports at its top, not while it runs";
         problems.add("build::script-import", import.span, message, "write `import … from './file.ts'`");
     }
-    let is_tool = path.strip_prefix("tools/").is_some_and(|file| !file.contains('/'));
-    let (definition, mistakes) = match is_tool {
-        true => defined(stem(path), &program),
-        false => (None, Vec::new()),
-    };
+    let (definition, mistakes) = stem.map_or((None, Vec::new()), |stem| defined(stem, &program));
     mistakes.into_iter().for_each(|mistake| problems.mistake(mistake));
 
     let semantic = SemanticBuilder::new().with_check_syntax_error(true).with_enum_eval(true).build(&program);
@@ -81,12 +83,6 @@ fn passes(
     let printed = Codegen::new().with_options(options).build(&program);
     let map = printed.map.map(|map| without_contents(&map.to_json_string()))?;
     Some(Compiled { code: printed.code, map, imports, defined: definition })
-}
-
-/// The file's name without its directory and ending.
-fn stem(path: &str) -> &str {
-    let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
-    name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
 
 /// Replaces what modules are called by what they are: whoever runs the script needs no rules to find them.
