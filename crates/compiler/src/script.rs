@@ -208,6 +208,11 @@ fn resolve(from: &str, specifier: &str, tree: &mut Tree) -> Resolved {
             return Resolved::Module(candidate.clone());
         }
     }
+    if tree.root().join(&path).is_file() {
+        let message = format!("`{specifier}` is no script");
+        let help = "import `.ts` or `.js`; data can be in one, as `export default { … }`";
+        return Resolved::Refused(message, help.to_owned());
+    }
     let message = format!("there is no module `{specifier}`");
     Resolved::Refused(
         message,

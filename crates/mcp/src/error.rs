@@ -155,10 +155,10 @@ impl Explain for Error {
             Self::TooMuch { .. } | Self::Endless { .. } | Self::Definition { .. } => {
                 "tell the server's author, or use another version of it".into()
             }
-            Self::Late { .. } => "check that it is an MCP server, or give it longer with `--timeout`".into(),
+            Self::Late { .. } => "check that it is an MCP server; one that is downloaded first may be quicker the second time".into(),
             Self::Unreachable { .. } => "check the address and the network, or build with `--offline`".into(),
             Self::InTheClear => "use https; http is for this machine alone".into(),
-            Self::Credentials { .. } => "declare them under `mcp_credentials` in `weir.yaml`".into(),
+            Self::Credentials { .. } => "nobody's credentials are sent while building: the server has to list its tools to anybody".into(),
             Self::Redirected { .. } => "if you trust that place, write its address in the spec".into(),
             Self::Status { .. } => "check the path of the address; many servers are at `/mcp`".into(),
             Self::OldTransport => {

@@ -64,9 +64,14 @@ fn passes(
     if panicked || !problems.found.is_empty() {
         return None;
     }
-    for import in &module_record.dynamic_imports {
-        let message = "a script imports at its top, not while it runs";
-        problems.add("build::script-import", import.span, message, "write `import … from './file.ts'`");
+    let dynamic = module_record.dynamic_imports.iter().map(|import| import.span);
+    let required = program.body.iter().filter_map(|statement| match statement {
+        Statement::TSImportEqualsDeclaration(import) => Some(import.span),
+        _ => None,
+    });
+    for span in dynamic.chain(required) {
+        let message = "a script imports at its top, with `import … from`";
+        problems.add("build::script-import", span, message, "write `import … from './file.ts'`");
     }
     let (definition, mistakes) = stem.map_or((None, Vec::new()), |stem| defined(stem, &program));
     mistakes.into_iter().for_each(|mistake| problems.mistake(mistake));
