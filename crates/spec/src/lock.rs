@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use weir_types::{Hash, Json};
 
 use crate::canonical;
@@ -27,7 +27,7 @@ pub const BYTES_MAX: usize = 32 * 1024 * 1024;
 const BOUNDS: Bounds = Bounds { file_bytes: BYTES_MAX, nodes: 1_000_000, aliases: false };
 
 /// Everything that is pinned.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lock {
     /// Skills and the digests of their content, as agents list them.
     pub skills: BTreeMap<String, Hash>,
@@ -36,7 +36,7 @@ pub struct Lock {
 }
 
 /// A tool as its server described it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pin {
     /// What identifies the definition.
     pub hash: Hash,

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use weir_spec::{Diagnostic, Lock, Manifest, find_secrets, mask};
+use serde_json::Value;
+use weir_spec::lock::Pin;
+use weir_spec::{Diagnostic, Lock, Manifest, canonical, find_secrets, mask};
+use weir_types::{Hash, Json};
 
 use crate::{catalog, whole};
 
@@ -142,6 +145,27 @@ fn mutated_manifest() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// Any JSON object, with every kind of character and number.
+fn definition() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+        prop::sample::select(PIECES).prop_map(Value::from),
+    ];
+    let value = leaf.prop_recursive(4, 24, 5, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            prop::collection::btree_map(any::<String>(), inner, 0..5)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    });
+    prop::collection::btree_map(any::<String>(), value, 0..5)
+        .prop_map(|map| Value::Object(map.into_iter().collect()))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
@@ -163,6 +187,19 @@ proptest! {
         // What is read can be written and read again.
         let text = reading.lock.to_text().unwrap();
         prop_assert_eq!(Lock::read("weir.lock", text.as_bytes()).lock, reading.lock, "{}", name);
+    }
+
+    #[test]
+    fn every_definition_survives_the_lock(definition in definition(), server in any::<String>()) {
+        let definition = canonical::json(&Json::of(&definition));
+        let pin = Pin { hash: Hash::of(definition.as_str().as_bytes()), definition };
+        let lock = Lock {
+            skills: BTreeMap::from([(server.clone(), pin.hash)]),
+            mcp: BTreeMap::from([(server.clone(), BTreeMap::from([(server, pin)]))]),
+        };
+        let reading = Lock::read("weir.lock", lock.to_text().unwrap().as_bytes());
+        prop_assert_eq!(reading.diagnostics, vec![]);
+        prop_assert_eq!(reading.lock, lock);
     }
 
     #[test]
