@@ -5,19 +5,20 @@ mod tools;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_spec::manifest::{self, Manifest, ScriptTool, Source, Transport};
+use weir_spec::manifest::{self, Manifest, Source, Transport};
 use weir_spec::{AgentSource, Diagnostic, McpServer, Sources, canonical};
 use weir_types::{Hash, Wire};
 
 use self::tools::ToolsOf;
+use crate::script;
 use crate::servers::{Offered, argv, url};
 
 /// What was found beyond the files of the language.
 pub(crate) struct Found {
     /// Servers and their pins, by address. One that is missing has a problem, which was told.
     pub(crate) servers: BTreeMap<String, (McpServer, Offered)>,
-    /// Script tools by stem, likewise.
-    pub(crate) scripts: BTreeMap<String, ScriptTool>,
+    /// Scripts, likewise.
+    pub(crate) scripts: script::Read,
     /// Skills by their names in the manifest, likewise.
     pub(crate) skills: BTreeMap<String, manifest::Skill>,
     /// The name in the manifest of each agent's skills, by agent and by how the agent lists it.
@@ -161,7 +162,9 @@ fn used_sources(listed: &BTreeSet<&str>, found: &Found) -> BTreeMap<String, Sour
         let source = manifest::McpSource { transport, tools: tools.collect() };
         sources.insert(address.clone(), Source::Mcp(source));
     }
-    for (stem, tool) in &found.scripts {
+    let hooks = found.scripts.hooks.iter();
+    sources.extend(hooks.map(|(name, script)| (name.clone(), Source::Script(script.clone()))));
+    for (stem, tool) in &found.scripts.tools {
         let name = format!("tools/{stem}");
         if listed.contains(name.as_str()) {
             sources.insert(name, Source::Script(tool.clone()));

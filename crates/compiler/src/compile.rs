@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use weir_spec::manifest::ScriptTool;
 use weir_spec::{Diagnostic, HookAction, Lock, Manifest, McpServer, Reading, SkillRef, Sources, Span, sort};
 use weir_types::{Catalog, Hash};
 
@@ -84,7 +83,7 @@ struct Local {
     sources: Sources,
     diagnostics: Vec<Diagnostic>,
     lock: lock::Known,
-    scripts: BTreeMap<String, ScriptTool>,
+    scripts: script::Read,
     skills: skills::Local,
     servers: Vec<servers::Wanted>,
 }
@@ -108,7 +107,7 @@ fn read(directory: &Path, catalog: &Catalog, update: bool) -> Local {
         }
         _ => lock::Known::default(),
     };
-    let scripts = script::read(&mut tree, &mut diagnostics);
+    let scripts = script::read(&mut tree, &hooks(&sources), &mut diagnostics);
     let skills = skills::read(&sources, &mut tree, &mut diagnostics);
     let servers = servers::wanted(&sources);
     diagnostics.extend(tree.take_diagnostics());
@@ -123,15 +122,21 @@ fn read_language(tree: &mut Tree, catalog: &Catalog) -> Reading {
         SkillRef::Local(path) => Some(format!("{path}/{}", crate::skill::FILE)),
         SkillRef::Registry { .. } => None,
     });
-    let hooks = &reading.sources.project.hooks;
-    let hooks = hooks.pre_append.iter().chain(&hooks.post_append).filter_map(|hook| match &hook.action {
-        HookAction::Script(path) => Some(path.trim_start_matches("./").to_owned()),
-        HookAction::Run(_) => None,
-    });
+    let hooks = hooks(&reading.sources).into_iter().map(|path| path.trim_start_matches("./").to_owned());
     let unread = skills.chain(hooks).filter(|path| !tree.files().contains_key(path));
     let unread: Vec<String> = unread.collect();
     let found = unread.into_iter().filter(|path| tree.load(path).is_some()).count();
     if found > 0 { weir_spec::read(tree.files(), catalog) } else { reading }
+}
+
+/// The scripts that run around appends, as the project names them.
+fn hooks(sources: &Sources) -> Vec<String> {
+    let hooks = &sources.project.hooks;
+    let scripts = hooks.pre_append.iter().chain(&hooks.post_append).filter_map(|hook| match &hook.action {
+        HookAction::Script(path) => Some(path.clone()),
+        HookAction::Run(_) => None,
+    });
+    scripts.collect()
 }
 
 /// Holds what is elsewhere against what is pinned, and puts everything together.

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_spec::manifest::{Module, ScriptTool};
 use weir_spec::{Diagnostic, Span, check_secrets};
+use weir_types::Json;
 
 use self::define::Defined;
 use self::module::Compiled;
@@ -28,26 +29,38 @@ const STACK_BYTES: usize = 256 * 1024 * 1024;
 /// Most modules of one tool.
 const MODULES_MAX: usize = 500;
 
-/// Compiles every script right in `tools/`, by its stem; used or not, for a mistake in one that no agent lists yet is a
-/// mistake. What is wrong is told, and what looks like a key.
-pub(crate) fn read(tree: &mut Tree, problems: &mut Vec<Diagnostic>) -> BTreeMap<String, ScriptTool> {
+/// The scripts of a project that can run.
+#[derive(Default)]
+pub(crate) struct Read {
+    /// Tools, by their stems.
+    pub(crate) tools: BTreeMap<String, ScriptTool>,
+    /// Hooks, by what the project calls them.
+    pub(crate) hooks: BTreeMap<String, ScriptTool>,
+}
+
+/// Compiles every script right in `tools/`, used or not, for a mistake in one that no agent lists yet is a mistake; and the
+/// hooks. What is wrong is told, and what looks like a key.
+pub(crate) fn read(tree: &mut Tree, hooks: &[String], problems: &mut Vec<Diagnostic>) -> Read {
     let entries: Vec<String> = tree.files().keys().filter(|path| stem(path).is_some()).cloned().collect();
-    if entries.is_empty() {
-        return BTreeMap::new();
+    if entries.is_empty() && hooks.is_empty() {
+        return Read::default();
     }
     let mut work = || {
         let mut scripts = Scripts::default();
-        let mut tools = BTreeMap::new();
+        let mut read = Read::default();
         for entry in &entries {
             let tool = scripts.tool(entry, tree);
-            tools.extend(tool.and_then(|tool| Some((stem(entry)?.to_owned(), tool))));
+            read.tools.extend(tool.and_then(|tool| Some((stem(entry)?.to_owned(), tool))));
+        }
+        for hook in hooks {
+            read.hooks.extend(scripts.hook(hook, tree).map(|script| (hook.clone(), script)));
         }
         for path in scripts.modules.keys() {
             let text = tree.files().get(path).and_then(|bytes| std::str::from_utf8(bytes).ok());
             problems.extend(text.into_iter().flat_map(|text| check_secrets(path, text)));
         }
         problems.extend(scripts.diagnostics);
-        tools
+        read
     };
     let done = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("scripts".to_owned()).stack_size(STACK_BYTES);
@@ -74,6 +87,33 @@ struct Scripts {
 impl Scripts {
     /// The tool that `tools/<stem>.ts` defines; `None` when something is wrong with it, which is then told.
     fn tool(&mut self, entry: &str, tree: &mut Tree) -> Option<ScriptTool> {
+        let modules = self.bundle(entry, tree);
+        let Defined { name, description, parameters } = self.defined(entry)?;
+        Some(ScriptTool { name, description, parameters, entry: entry.to_owned(), modules: modules? })
+    }
+
+    /// A script that runs around appends. It is nobody's tool, and takes what hooks take.
+    fn hook(&mut self, name: &str, tree: &mut Tree) -> Option<ScriptTool> {
+        let entry = join("weir.yaml", name)?;
+        if !entry.ends_with(".ts") && !entry.ends_with(".js") {
+            let message = format!("`{entry}` is no script that can be run here");
+            let help = "write it in TypeScript or JavaScript, or start it as a program with `run`";
+            self.diagnostics.push(Diagnostic::error(
+                "build::script-text",
+                &entry,
+                Span::START,
+                message,
+                help,
+            ));
+            return None;
+        }
+        let modules = self.bundle(&entry, tree)?;
+        let (name, description) = (name.to_owned(), String::new());
+        Some(ScriptTool { name, description, parameters: Json::empty_object(), entry, modules })
+    }
+
+    /// A module with all that it imports.
+    fn bundle(&mut self, entry: &str, tree: &mut Tree) -> Option<BTreeMap<String, Module>> {
         let mut paths = BTreeSet::from([entry.to_owned()]);
         let mut waiting = vec![entry.to_owned()];
         let mut whole = true;
@@ -94,21 +134,11 @@ impl Scripts {
             self.diagnostics.push(Diagnostic::error("build::script-size", entry, Span::START, message, help));
             return None;
         }
-        let Defined { name, description, parameters } = self.defined(entry)?;
-        if !whole {
-            return None;
-        }
         let modules = paths.into_iter().filter_map(|path| {
             let Compiled { code, map, .. } = self.modules.get(&path)?.as_ref()?;
             Some((path, Module { code: code.clone(), map: Some(map.clone()) }))
         });
-        Some(ScriptTool {
-            name,
-            description,
-            parameters,
-            entry: entry.to_owned(),
-            modules: modules.collect(),
-        })
+        whole.then(|| modules.collect())
     }
 
     fn defined(&self, entry: &str) -> Option<Defined> {

@@ -70,7 +70,7 @@ impl ToolsOf<'_> {
     }
 
     fn script(&mut self, entry: &ToolEntry, stem: &str) -> Option<Offer> {
-        let script = self.found.scripts.get(stem)?;
+        let script = self.found.scripts.tools.get(stem)?;
         let (effect, risk) = by_author(entry);
         let says = (script.description.clone(), script.parameters.clone());
         Some(Offer::own(entry, tool(entry, &script.name, says, effect, risk)))

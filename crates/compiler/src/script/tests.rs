@@ -33,7 +33,7 @@ fn tool(files: &[(&str, &str)]) -> (Option<ScriptTool>, Vec<String>) {
     }
     let mut tree = Tree::read(directory.path());
     let mut problems = Vec::new();
-    let tool = read(&mut tree, &mut problems).into_values().next();
+    let tool = read(&mut tree, &[], &mut problems).tools.into_values().next();
     (tool, problems.iter().map(|each| format!("{} {each}", each.code)).collect())
 }
 

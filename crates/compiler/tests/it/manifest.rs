@@ -154,3 +154,36 @@ async fn servers_are_asked_once_however_many_agents_list_them() {
         assert_eq!(built.manifest.agents[agent].tools[0].name, "a");
     }
 }
+
+#[tokio::test]
+async fn hooks_are_in_the_manifest_with_what_they_import() {
+    let project = Project::new(&[
+        HELPER,
+        (
+            "weir.yaml",
+            "hooks: { pre_append: [{ script: ./hooks/check.ts }], post_append: [{ script: hooks/tell.py }] }\n",
+        ),
+        (
+            "hooks/check.ts",
+            "import { fine } from '../lib/fine.ts';\nexport default (event: object) => fine;\n",
+        ),
+        ("hooks/tell.py", "print()\n"),
+        ("lib/fine.ts", "export const fine: boolean = true;\n"),
+    ]);
+    assert_eq!(
+        told(&project.build(Mode::Offline).await),
+        ["build::script-text hooks/tell.py:1 `hooks/tell.py` is no script that can be run here"]
+    );
+    project.write("weir.yaml", "hooks: { pre_append: [{ script: ./hooks/check.ts }] }\n");
+    let manifest = project.build_and_save().await.built.unwrap().manifest;
+    let Source::Script(script) = &manifest.sources["./hooks/check.ts"] else { panic!("a script") };
+    assert_eq!(script.entry, "hooks/check.ts");
+    assert_eq!(script.modules.keys().collect::<Vec<_>>(), ["hooks/check.ts", "lib/fine.ts"]);
+}
+
+#[test]
+fn a_build_can_run_on_any_thread() {
+    fn goes_anywhere<T: Send>(_: &T) {}
+    let (catalog, options) = (weir_types::Catalog::default(), weir_compiler::Options::check());
+    goes_anywhere(&weir_compiler::compile(".".as_ref(), &catalog, &options, &weir_compiler::Nobody, &()));
+}
