@@ -101,6 +101,12 @@ impl Approvals {
         self.approved.contains_key(&key)
     }
 
+    /// Whether these words were allowed here with another content or other variables.
+    pub(crate) fn contains_other(&self, command: &Command) -> bool {
+        let (directory, words) = (command.directory.display().to_string(), command.argv.join(" "));
+        self.approved.values().any(|entry| entry.directory == directory && entry.command == words)
+    }
+
     /// Allows a command from now on.
     pub(crate) fn add(file: &Path, key: Hash, command: &Command) -> io::Result<()> {
         // Read again: another build may have added its own in the meantime.

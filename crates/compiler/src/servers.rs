@@ -138,11 +138,12 @@ async fn may_start(
                 .map_err(|error| format!("`{}` cannot be read: {}", command.argv.join(" "), words(&error)))?;
             let known = file.map(|file| Approvals::load(&file)).transpose();
             let known = known.map_err(|error| format!("your approvals cannot be used: {}", words(&error)))?;
-            Ok((key, known.is_some_and(|known| known.contains(key))))
+            let known = known.unwrap_or_default();
+            Ok((key, known.contains(key), known.contains_other(&command)))
         })
     };
     let looked_up = looked_up.await.unwrap_or_else(|_| Err("looking for its approval broke off".to_owned()));
-    let (key, known) = looked_up.map_err(|message: String| {
+    let (key, known, changed) = looked_up.map_err(|message: String| {
         let help = "check that the program is there, and that your approvals are yours alone to write";
         Box::new(Diagnostic::error("build::not-approved", &wanted.file, wanted.span, message, help))
     })?;
@@ -150,7 +151,11 @@ async fn may_start(
         return Ok(());
     }
     if !approve.approve(&command).await {
-        let message = format!("`{}` was never approved on this machine", command.argv.join(" "));
+        let words = command.argv.join(" ");
+        let message = match changed {
+            true => format!("`{words}` has changed since it was approved on this machine"),
+            false => format!("`{words}` was never approved on this machine"),
+        };
         let help = "approve it with `weir build` in a terminal or with `weir build --yes`; `weir build --offline` starts nothing";
         return Err(Box::new(Diagnostic::error(
             "build::not-approved",

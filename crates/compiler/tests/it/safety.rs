@@ -38,14 +38,23 @@ async fn a_command_that_was_never_approved_here_is_not_started() {
 
 #[tokio::test]
 async fn an_approval_is_remembered_until_the_program_changes() {
-    let project = marking();
+    let mut project = marking();
     project.build_and_save().await;
     project.build_and_save().await;
     assert_eq!(project.asked.lock().unwrap().len(), 1);
     let program = project.read("servers/x.sh");
     project.write("servers/x.sh", format!("{program}# changed\n"));
+    project.says_yes = false;
+    assert_eq!(
+        told(&project.build(Mode::Online).await),
+        [
+            "build::not-approved agents/helper/spec.yaml:4 `./servers/x.sh` has changed since it was approved on this machine"
+        ]
+    );
+    project.says_yes = true;
     project.build_and_save().await;
-    assert_eq!(project.asked.lock().unwrap().len(), 2);
+    project.build_and_save().await;
+    assert_eq!(project.asked.lock().unwrap().len(), 3);
 }
 
 #[tokio::test]
