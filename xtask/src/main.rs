@@ -1,6 +1,7 @@
-//! Project tasks: `cargo xtask test | layers | real-model | soak | bench | dictionary`.
+//! Project tasks: `cargo xtask test | layers | real-model | fuzz | soak | bench | dictionary`.
 
 mod dictionary;
+mod fuzz;
 mod layers;
 mod process;
 mod real_model;
@@ -29,6 +30,12 @@ enum Task {
     Layers,
     /// Run the model adapters against a real, small model
     RealModel,
+    /// Run the parsers on bytes that nobody would write
+    Fuzz {
+        /// How long, for each target
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    },
     /// Run the exhaustive versions of the long tests
     Soak {
         /// Passed on to nextest, for example part of a test's name
@@ -54,6 +61,7 @@ fn main() -> ExitCode {
         Task::Test(args) => test::run(&root, &args),
         Task::Layers => layers::run(&root),
         Task::RealModel => real_model(&root),
+        Task::Fuzz { seconds } => fuzz(&root, seconds),
         Task::Soak { arguments } => soak(&root, &arguments),
         Task::Bench { part, arguments } => bench(&root, &part, &arguments),
         Task::Dictionary(args) => dictionary::run(&root, &args),
@@ -80,6 +88,13 @@ fn real_model(root: &Path) -> Outcome {
     }
 }
 
+fn fuzz(root: &Path, seconds: u64) -> Outcome {
+    match fuzz::run(root, Duration::from_secs(seconds))? {
+        Ended::Well => Ok(()),
+        how => Err(format!("fuzzing: {how}").into()),
+    }
+}
+
 fn soak(root: &Path, arguments: &[String]) -> Outcome {
     let mut nextest = Command::new(tools::NEXTEST.ensure(root)?);
     nextest.args(["nextest", "run", "--profile", "soak", "--workspace", "--all-features"]).args(arguments);
@@ -90,7 +105,7 @@ fn soak(root: &Path, arguments: &[String]) -> Outcome {
 fn bench(root: &Path, part: &str, arguments: &[String]) -> Outcome {
     // The rivals live in a workspace of their own: the product never compiles them.
     let mut cargo = process::cargo();
-    cargo.args(["run", "--release", "--bin", part, "--"]).args(arguments);
+    cargo.args(["run", "--release", "--bin", &format!("bench-{part}"), "--"]).args(arguments);
     cargo.current_dir(root.join("bench"));
     must(&mut cargo, Duration::from_secs(6 * 60 * 60))
 }

@@ -5,8 +5,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::process::{self, Ended};
-use crate::tools::{self, DENY, NEXTEST};
-use crate::{Outcome, layers, real_model};
+use crate::tools::{self, DENY, FUZZ, NEXTEST};
+use crate::{Outcome, fuzz, layers, real_model};
 
 /// What `cargo xtask test` is asked to do.
 #[derive(clap::Args)]
@@ -15,6 +15,9 @@ pub(crate) struct Args {
     #[arg(long)]
     quick: bool,
 }
+
+/// How long each target is fuzzed: enough to notice a parser that breaks easily; `cargo xtask fuzz` goes on longer.
+const FUZZ_TIME: Duration = Duration::from_secs(20);
 
 /// One line of the summary.
 struct Row {
@@ -52,6 +55,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Outcome {
     test.args(tests).args(["--profile", if args.quick { "quick" } else { "default" }]);
     suite.command("tests", minutes(15), test);
     suite.real_model(args, &nextest());
+    suite.fuzz(args);
     suite.command("doctests", minutes(10), cargo(&["test", "--doc", "--workspace", "--all-features"]));
     let mut docs = cargo(&["doc", "--no-deps", "--workspace", "--all-features"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
@@ -64,6 +68,7 @@ const QUICK: &str = "
 --quick: this is NOT what CI runs. Left out:
   - cargo deny (licences, bans, sources)
   - the model adapters against a real model
+  - fuzzing
   - the tests that the nextest profile `quick` excludes (.config/nextest.toml)
 ";
 
@@ -83,6 +88,7 @@ impl Suite<'_> {
             nextest = Some(NEXTEST.ensure(root)?);
             if !args.quick {
                 DENY.ensure(root)?;
+                FUZZ.ensure(root)?;
             }
             Ok(Ended::Well)
         });
@@ -96,6 +102,15 @@ impl Suite<'_> {
         }
         let root = self.root;
         self.step("real model", || real_model::run(root, nextest));
+    }
+
+    /// The parsers against bytes that nobody would write, for a bounded time.
+    fn fuzz(&mut self, args: &Args) {
+        if args.quick {
+            return self.leave_out("fuzz");
+        }
+        let root = self.root;
+        self.step("fuzz", || fuzz::run(root, FUZZ_TIME));
     }
 
     fn leave_out(&mut self, step: &'static str) {

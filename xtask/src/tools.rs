@@ -18,6 +18,7 @@ pub(crate) struct Tool {
 
 pub(crate) const NEXTEST: Tool = Tool { name: "cargo-nextest", series: "0.9." };
 pub(crate) const DENY: Tool = Tool { name: "cargo-deny", series: "0.20." };
+pub(crate) const FUZZ: Tool = Tool { name: "cargo-fuzz", series: "0.13." };
 
 impl Tool {
     /// The program, installed first if need be.
