@@ -69,6 +69,8 @@ impl Tree {
             let at_root = !entry.is_directory && !entry.path.contains('/');
             if at_root && is_language(&entry.path) {
                 tree.take(&entry.path);
+            } else if entry.is_directory && ["weir.yaml", lock::FILE].contains(&entry.path.as_str()) {
+                tree.unreadable(&entry.path, &io::ErrorKind::IsADirectory.into());
             } else if entry.is_directory && DIRECTORIES.contains(&entry.path.as_str()) {
                 tree.walk(&entry.path, 1);
             }
@@ -249,6 +251,7 @@ impl Tree {
         let help = match error.kind() {
             io::ErrorKind::NotFound => "check the name, and what a link points at",
             io::ErrorKind::PermissionDenied => "give yourself permission to read it",
+            io::ErrorKind::IsADirectory => "rename it; a file of this name belongs there",
             _ => "check the disk, and try again",
         };
         self.diagnostics.push(Diagnostic::error("build::unreadable", path, Span::START, message, help));

@@ -3,11 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use crate::tokens;
+use weir_types::IDENTITY_FILES;
 
-/// The identity files, in the order in which the model reads them. Each is optional.
-pub const IDENTITY_FILES: [&str; 6] =
-    ["SOUL.md", "IDENTITY.md", "USER.md", "MEMORY.md", "AGENTS.md", "TOOLS.md"];
+use crate::tokens;
 
 /// A part of the system prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -80,4 +80,4 @@ pub use script::{Call, Reply, Script, When};
 pub use secret::{check_secrets, find_secrets, mask};
 pub use server::{Launcher, McpServer, ServerError, is_loopback};
 pub use source::FILE_BYTES_MAX;
-pub use sources::{AgentSource, IDENTITY_FILES, Identity, Model, Reading, Sources};
+pub use sources::{AgentSource, Identity, Model, Reading, Sources};

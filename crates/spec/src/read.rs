@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_types::Catalog;
+use weir_types::{Catalog, IDENTITY_FILES};
 
 use crate::agent::AgentSpec;
 use crate::diagnostic::{Diagnostic, Findings, Span, sort};
 use crate::source::{FILE_BYTES_MAX, Source};
-use crate::sources::{AgentSource, IDENTITY_FILES, Identity, Reading, Sources};
+use crate::sources::{AgentSource, Identity, Reading, Sources};
 use crate::{agent, loops, project, resolve, scenario, script, secret};
 
 /// Reads the files of a project: their content by path, from the project's directory and with `/`. Files that mean

@@ -11,10 +11,6 @@ use crate::project::Project;
 use crate::scenario::TestSpec;
 use crate::script::Script;
 
-/// Files beside a spec that say who the agent is, in the order of its prompt.
-pub const IDENTITY_FILES: [&str; 6] =
-    ["SOUL.md", "IDENTITY.md", "USER.md", "MEMORY.md", "AGENTS.md", "TOOLS.md"];
-
 /// What was read, and what is wrong with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
@@ -50,7 +46,7 @@ pub struct AgentSource {
     pub spec: AgentSpec,
     /// Its model; absent when there is no such model.
     pub model: Option<Model>,
-    /// The identity files that are there, in the order of [`IDENTITY_FILES`].
+    /// The identity files that are there, in the order of [`weir_types::IDENTITY_FILES`].
     pub identity: Vec<Identity>,
 }
 
@@ -66,7 +62,7 @@ pub struct Model {
 /// One identity file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// One of [`IDENTITY_FILES`].
+    /// One of [`weir_types::IDENTITY_FILES`].
     pub name: &'static str,
     /// What it says.
     pub text: String,

@@ -114,8 +114,11 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
             (file, "weir build".to_owned())
         }
         Command::Loop(args) => {
-            let (file, account) = add_loop(args).await?;
-            context.out.aside(format_args!("it runs as serviceaccount:{account}"));
+            let (file, agent, account) = add_loop(args).await?;
+            let entry = format!("{{ principal: \"serviceaccount:{account}\", role: execute }}");
+            context.out.note(format_args!(
+                "it runs as serviceaccount:{account}, which needs `{entry}` in the `acl` of agents/{agent}/spec.yaml"
+            ));
             (file, "weir build".to_owned())
         }
     };
@@ -136,7 +139,8 @@ async fn save(
     Ok(made?)
 }
 
-async fn add_loop(args: LoopArgs) -> Outcome<(NewFile, String)> {
+/// Makes a loop; with it comes who talks to whom.
+async fn add_loop(args: LoopArgs) -> Outcome<(NewFile, String, String)> {
     let LoopArgs { name, agent, run_as, project } = args;
     let directory = project.directory.clone();
     let known = blocking(move || Known::read(&directory)).await??;
@@ -148,7 +152,7 @@ async fn add_loop(args: LoopArgs) -> Outcome<(NewFile, String)> {
     let template = include_str!("../../templates/new/loop.yaml");
     let values = vec![("agent", agent.as_str()), ("account", account.as_str())];
     let file = save(&name, &format!("loops/{name}.yaml"), template, values, project.directory).await?;
-    Ok((file, account))
+    Ok((file, agent, account))
 }
 
 /// What a loop can be made of.

@@ -51,7 +51,7 @@ fn a_new_project_works_at_once() {
     assert_snapshot!(weir.mask(&followed), @"
     exit 0
     -- stdout
-    ✓ built 1 agent, 1 loop (1.5 KB)
+    ✓ built 1 agent, 1 loop (1.6 KB)
       [hash]
     Let me look at the clock.
     It is [time] .

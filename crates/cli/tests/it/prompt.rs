@@ -150,5 +150,9 @@ fn files_that_cannot_be_read() {
        · ─
        ╰────
     help: is it the right file? long texts belong into files of their own, beside the spec
+    error[build::unreadable]: `weir.yaml` cannot be read: is a directory
+       at weir.yaml:1:1
+    help: rename it; a file of this name belongs there
+    error: 2 errors
     ");
 }

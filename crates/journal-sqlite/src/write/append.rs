@@ -245,7 +245,8 @@ impl Writer {
         let Attrs { status, principal, agent, title, due } = attrs;
         // Most appends of a run leave the attributes as they are; replacing the row would write the pages of all its
         // indexes again.
-        let sql = "INSERT INTO attrs (branch, status, principal, agent, title, due) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        let sql =
+            "INSERT INTO attrs (branch, status, principal, agent, title, due) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
             ON CONFLICT (branch) DO UPDATE SET status = excluded.status, principal = excluded.principal,
                 agent = excluded.agent, title = excluded.title, due = excluded.due
             WHERE (status, principal, agent, title, due)

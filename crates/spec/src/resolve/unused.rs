@@ -94,9 +94,13 @@ fn skills(check: &mut Check<'_>) {
     let listed: BTreeSet<&str> = local.collect();
     let names = check.names;
     for path in names.skills.iter().filter(|path| !listed.contains(path.as_str())) {
-        let name = path.rsplit('/').next().unwrap_or(path);
         let message = format!("no agent lists the skill in `{path}`");
-        let help = format!("add `./skills/{name}` to the agent's `skills`, or remove the directory");
+        // Paths begin at the spec's directory.
+        let reference = match path.split_once("/skills/") {
+            Some((_, name)) if path.starts_with("agents/") => format!("./skills/{name}"),
+            _ => format!("../../{path}"),
+        };
+        let help = format!("add `{reference}` to an agent's `skills`, or remove the directory");
         warn(check, "spec::unused-skill", &format!("{path}/SKILL.md"), Span::START, message, help);
     }
 }

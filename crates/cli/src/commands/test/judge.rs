@@ -36,7 +36,12 @@ impl Happened {
         for body in events {
             match body {
                 Body::ToolRequested(asked) => {
-                    calls.push(Called { id: asked.call, tool: asked.tool, input: asked.input, denied: false })
+                    calls.push(Called {
+                        id: asked.call,
+                        tool: asked.tool,
+                        input: asked.input,
+                        denied: false,
+                    });
                 }
                 Body::ToolDecided(decided) if decided.outcome == Verdict::Deny => {
                     calls
