@@ -5,10 +5,10 @@ mod read;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_types::{Catalog, Effect, Explain, ModelCard, NanoUsd, OnInterrupt};
+use weir_types::{Effect, NanoUsd, OnInterrupt};
 
 pub(crate) use self::read::{acl, read};
-use crate::diagnostic::{Diagnostic, Findings, Span, Spanned};
+use crate::diagnostic::Spanned;
 use crate::format::{self, normal};
 use crate::shape::{Choice, Kind, Shape, optional, required, words};
 use crate::{Access, Approval, McpServer, Principal, Role, SecretRef};
@@ -172,7 +172,7 @@ const ON_INTERRUPT: &[(&str, OnInterrupt)] =
 pub struct AgentSpec {
     /// Its name, which is also its directory's.
     pub name: Spanned<String>,
-    /// Its model: `provider/name`, or a bare name; see [`AgentSpec::find_model`].
+    /// Its model as written: `provider/name`, or a bare name. What it stands for is in [`crate::AgentSource`].
     pub model: Spanned<String>,
     /// What it is told to be; may be empty.
     pub description: String,
@@ -290,40 +290,6 @@ impl Default for Limits {
             tokens: None,
             model_calls: None,
         }
-    }
-}
-
-impl AgentSpec {
-    /// Reads a spec on its own. `file` is its path within the project; problems name it.
-    ///
-    /// # Errors
-    /// Every problem of the file.
-    pub fn read(file: &str, bytes: &[u8]) -> Result<Self, Vec<Diagnostic>> {
-        let mut findings = Findings::new(file);
-        let spec = read(bytes, &mut findings);
-        findings.conclude(spec)
-    }
-
-    /// The full name and card of its model.
-    ///
-    /// # Errors
-    /// When the catalog does not know it, or the spec limits dollars and nobody knows its price.
-    pub fn find_model(&self, catalog: &Catalog) -> Result<(String, ModelCard), Vec<Diagnostic>> {
-        let found = catalog.find(&self.model.value).map_err(|error| {
-            self.problem(error.code(), self.model.span, error.to_string(), error.help().into_owned())
-        })?;
-        match &self.limits.usd {
-            Some(limit) if found.1.price.is_none() => {
-                let message = format!("a limit in dollars needs a price, and `{}` has none", found.0);
-                let help = "remove `usd`, or give the model a price under `models:` in weir.yaml";
-                Err(self.problem("spec::no-price", limit.span, message, help.to_owned()))
-            }
-            _ => Ok(found),
-        }
-    }
-
-    fn problem(&self, code: &'static str, span: Span, message: String, help: String) -> Vec<Diagnostic> {
-        vec![Diagnostic::error(code, &self.file, span, message, help)]
     }
 }
 

@@ -1,6 +1,9 @@
 //! The files of a project, read: YAML in, typed values out, and every problem of every file found in one pass. And what a
 //! project is built into: the [`Manifest`].
 //!
+//! [`read()`] is the only way in for what people write: a file means something within its project, and a project of one file
+//! is a project too. What programs write is read by itself: [`Lock::read`], [`Manifest::from_bytes`].
+//!
 //! Problems are data ([`Diagnostic`]): a code, a place, what is wrong and what to do. Nothing here touches a disk, a
 //! clock or the network, and no bytes make it panic. What each file may say is described once (`shape`): the reader
 //! checks by it, the help quotes it, and the JSON Schema ([`schema()`]) is made of it.

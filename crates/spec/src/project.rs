@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use weir_types::ModelCard;
 
 use crate::agent::AclEntry;
-use crate::diagnostic::{Diagnostic, Findings, Spanned};
+use crate::diagnostic::{Findings, Spanned};
 use crate::document;
 use crate::fields::Fields;
 use crate::format;
@@ -164,18 +164,6 @@ pub struct ServerCredentials {
     pub server: Spanned<String>,
     /// Whose credential it is.
     pub credentials: Vec<(Spanned<Principal>, Credential)>,
-}
-
-impl Project {
-    /// Reads a project on its own. `file` is its path; problems name it.
-    ///
-    /// # Errors
-    /// Every problem of the file.
-    pub fn read(file: &str, bytes: &[u8]) -> Result<Self, Vec<Diagnostic>> {
-        let mut findings = Findings::new(file);
-        let project = read(bytes, &mut findings);
-        findings.conclude(project)
-    }
 }
 
 /// What a project says, as far as it can be read.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use weir_types::{FailureClass, Json, Stop, Usage};
 
-use crate::diagnostic::{Diagnostic, Findings};
+use crate::diagnostic::Findings;
 use crate::document;
 use crate::fields::Fields;
 use crate::format;
@@ -202,18 +202,6 @@ mod millis {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
         Ok(Option::<u64>::deserialize(from)?.map(Duration::from_millis))
-    }
-}
-
-impl Script {
-    /// Reads a script. `file` is its path within the project; problems name it.
-    ///
-    /// # Errors
-    /// Every problem of the file.
-    pub fn read(file: &str, bytes: &[u8]) -> Result<Self, Vec<Diagnostic>> {
-        let mut findings = Findings::new(file);
-        let script = read(bytes, &mut findings);
-        findings.conclude(script)
     }
 }
 

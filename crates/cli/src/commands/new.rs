@@ -1,11 +1,12 @@
 //! `weir new`: one more agent, loop or tool, which builds at once.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use weir_spec::Project;
-use weir_types::{Explain, Fault};
+use weir_spec::Diagnostic;
+use weir_types::{Catalog, Explain, Fault};
 
 use crate::commands::Context;
 use crate::output::Out;
@@ -17,6 +18,9 @@ use crate::store::blocking;
 
 /// The file that declares service accounts.
 const PROJECT: &str = "weir.yaml";
+
+/// What is told about files that do not fit together. Only one of them is read here; `weir build` reads them all.
+const BETWEEN_FILES: [&str; 3] = ["spec::unknown-agent", "spec::no-file", "spec::undeclared-account"];
 
 /// What to make.
 #[derive(Debug, clap::Subcommand)]
@@ -168,17 +172,18 @@ impl Known {
         let Ok(content) = std::fs::read(directory.join(PROJECT)) else {
             return Ok(Self { agent, account: None });
         };
-        match Project::read(PROJECT, &content) {
-            Ok(project) => {
-                let account = project.service_accounts.into_iter().next();
-                Ok(Self { agent, account: account.map(|account| account.value) })
-            }
-            Err(diagnostics) => {
-                let mut problems = Problems::default();
-                problems.add(diagnostics, &content);
-                Err(Failure::Problems(Box::new(problems)))
-            }
+        let files = BTreeMap::from([(PROJECT.to_owned(), content)]);
+        let mut reading = weir_spec::read(&files, &Catalog::default());
+        let stands_in_the_way =
+            |problem: &Diagnostic| problem.is_error() && !BETWEEN_FILES.contains(&problem.code);
+        reading.diagnostics.retain(stands_in_the_way);
+        if !reading.diagnostics.is_empty() {
+            let mut problems = Problems::default();
+            problems.add(reading.diagnostics, &files[PROJECT]);
+            return Err(Failure::Problems(Box::new(problems)));
         }
+        let account = reading.sources.project.service_accounts.into_iter().next();
+        Ok(Self { agent, account: account.map(|account| account.value) })
     }
 }
 

@@ -141,6 +141,23 @@ fn a_loop_needs_somebody_to_talk_to_and_to_be() {
 }
 
 #[test]
+fn a_loop_is_made_unless_weir_yaml_itself_is_broken() {
+    let weir = Weir::new();
+    weir.ok(&["new", "agent", "scout"]);
+    let other_files = "
+service_accounts: [{ name: clock-bot }]
+tool_grants: [{ tool: bash, grants: [{ principal: \"serviceaccount:later\", access: read }] }]
+rules: [{ id: careful, when: { agent: scout }, then: require_approval }]
+hooks: { pre_append: [{ script: hooks/check.ts }] }
+";
+    weir.write("weir.yaml", other_files);
+    weir.ok(&["new", "loop", "evening"]);
+    weir.write("weir.yaml", &format!("{other_files}rulse: []\n"));
+    assert_eq!(weir.error(&["new", "loop", "morning"]), (2, "spec::unknown-key".to_owned()));
+    assert!(!weir.path().join("loops/morning.yaml").exists());
+}
+
+#[test]
 fn schemas_are_printed_and_kept_for_editors() {
     let weir = Weir::new();
     weir.ok(&["init"]);

@@ -2,10 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]
 
-mod agent;
 mod broken;
+mod defaults;
 mod hostile;
-mod project;
 mod properties;
 mod script;
 mod whole;
@@ -13,21 +12,12 @@ mod whole;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use weir_spec::Diagnostic;
+use weir_spec::Reading;
 use weir_types::Catalog;
 
-/// Problems as a person would want them: place, the marked text, what is wrong, what to do.
-fn shown(bytes: &[u8], problems: &[Diagnostic]) -> String {
-    let mut lines = Vec::new();
-    for problem in problems {
-        let marked = String::from_utf8_lossy(&bytes[problem.span.start..problem.span.end]).into_owned();
-        let place = format!("{}:{} ‹{}›", problem.span.line, problem.span.column, marked.escape_debug());
-        lines.push(format!("{place} {}\n  {}\n  → {}", problem.code, problem.message, problem.help));
-        for related in &problem.related {
-            lines.push(format!("  ({}:{} {})", related.span.line, related.span.column, related.message));
-        }
-    }
-    lines.join("\n")
+/// A project of one file.
+fn read_one(path: &str, content: impl Into<Vec<u8>>) -> Reading {
+    weir_spec::read(&[(path.to_owned(), content.into())].into(), &catalog())
 }
 
 /// A small catalog: two priced models of one name, of which one is in the EU, and one that nobody knows anything about.

@@ -5,7 +5,15 @@ use std::time::Duration;
 use weir_spec::{Call, Reply, Script, When};
 use weir_types::{FailureClass, Json, Stop, Usage};
 
-const FILE: &str = "models/demo.yaml";
+use crate::read_one;
+
+/// The script of a project that has nothing else.
+fn script(yaml: &str) -> Script {
+    let mut reading = read_one("models/demo.yaml", yaml);
+    let problems: Vec<&str> = reading.diagnostics.iter().map(|problem| problem.code).collect();
+    assert_eq!(problems, ["spec::unused-script", "spec::no-agents"]);
+    reading.sources.scripts.remove("demo").unwrap()
+}
 
 #[test]
 fn the_script_of_the_design_reads() {
@@ -70,12 +78,12 @@ replies:
             },
         ],
     };
-    assert_eq!(Script::read(FILE, yaml.as_bytes()).unwrap(), expected);
+    assert_eq!(script(yaml), expected);
 }
 
 /// A model that says nothing is a model too: tests need one.
 #[test]
 fn nothing_can_be_said() {
-    let script = Script::read(FILE, b"replies: [{ say: '' }]").unwrap();
+    let script = script("replies: [{ say: '' }]");
     assert_eq!(script.replies, [Reply { say: Some(String::new()), ..Reply::default() }]);
 }

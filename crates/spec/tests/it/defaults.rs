@@ -1,12 +1,24 @@
-//! `weir.yaml`.
+//! What is left out: files that say little.
 
-use weir_spec::Project;
+use weir_spec::Limits;
 use weir_types::{ModelCard, NanoUsd, Price, Wire};
+
+use crate::{catalog, read_one};
+
+#[test]
+fn a_short_spec_has_defaults() {
+    let reading = read_one("agents/helper/spec.yaml", "{ name: helper, model: offline/echo }");
+    assert_eq!(reading.diagnostics, []);
+    let spec = &reading.sources.agents["helper"].spec;
+    assert_eq!(
+        (&spec.limits, spec.tools.as_slice(), spec.description.as_str()),
+        (&Limits::default(), &[][..], "")
+    );
+}
 
 #[test]
 fn a_project_adds_models() {
     let yaml = "
-project: acme
 models:
   local/llama:
     wire: openai-chat
@@ -19,8 +31,9 @@ models:
     regions: [eu]
   scripted/demo: { wire: scripted, context_window: 1000, output_max: 100 }
 ";
-    let project = Project::read("weir.yaml", yaml.as_bytes()).unwrap();
-    assert_eq!(project.name.map(|name| name.value).as_deref(), Some("acme"));
+    let reading = read_one("weir.yaml", yaml);
+    let problems: Vec<&str> = reading.diagnostics.iter().map(|problem| problem.code).collect();
+    assert_eq!(problems, ["spec::no-agents"]);
     let llama = ModelCard {
         wire: Wire::OpenaiChat,
         api_name: Some("llama3.2".to_owned()),
@@ -46,5 +59,11 @@ models:
         price: None,
         regions: vec![],
     };
-    assert_eq!(project.models, [("local/llama".to_owned(), llama), ("scripted/demo".to_owned(), demo)]);
+    let models = [("local/llama".to_owned(), llama), ("scripted/demo".to_owned(), demo)];
+    assert_eq!(reading.sources.project.models, models);
+    let mut known = catalog();
+    for (name, card) in models {
+        known.insert(name, card);
+    }
+    assert_eq!(reading.sources.catalog, known);
 }
