@@ -25,7 +25,7 @@ pub(crate) enum Place {
 const INDENTATION: &str = "check the indentation here and on the lines before";
 
 /// A part of the parser's words, and ours. The first that fits is taken.
-const KNOWN: [(&str, Slip<'static>); 14] = [
+const KNOWN: [(&str, Slip<'static>); 16] = [
     ("tab", slip("a tab cannot indent", "indent with spaces", Place::Tab)),
     (
         "mapping values are not allowed",
@@ -89,6 +89,18 @@ const KNOWN: [(&str, Slip<'static>); 14] = [
         ),
     ),
     ("simple key expect", slip("a `:` is missing after this", "write `key: value`", Place::Before)),
+    (
+        "did not find expected node content",
+        slip("a value is missing here", "write it, and close what is open", Place::Here),
+    ),
+    (
+        "misplaced bracket",
+        slip(
+            "nothing is open that this closes",
+            "remove it; text that begins with it needs quotes",
+            Place::Here,
+        ),
+    ),
     ("did not find expected key", slip("a key is expected here", INDENTATION, Place::Here)),
     ("expected '-' indicator", slip("a `-` is expected here", INDENTATION, Place::Here)),
     ("invalid indentation", slip("this is not indented like its neighbours", INDENTATION, Place::Here)),
