@@ -1,8 +1,8 @@
 //! What came of a session's latest run, in the words of the command line and the API.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use weir_kernel::{CallState, Ending, Lifecycle, Limit, Parked, Session};
-use weir_types::{CallId, FailureClass, Json, NanoUsd, RunId, Stop, Usage};
+use weir_types::{CallId, FailureClass, Json, NanoUsd, RunId, Stop, StopReason, Usage};
 
 /// What came of a session's latest run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,60 +23,6 @@ pub struct Outcome {
     pub cost: NanoUsd,
     /// What someone has to decide.
     pub approvals: Vec<Approval>,
-}
-
-/// Why a run stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopReason {
-    /// The model was done.
-    End,
-    /// The answer reached its limit.
-    MaxTokens,
-    /// The model declined.
-    Refused,
-    /// Too many iterations.
-    Iterations,
-    /// Another limit.
-    Budget,
-    /// Someone has to decide.
-    Approval,
-    /// Someone stopped it.
-    Cancelled,
-    /// The session was halted, or its process went down too often.
-    Halted,
-    /// It failed.
-    Failed,
-}
-
-impl StopReason {
-    /// The word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::End => "end",
-            Self::MaxTokens => "max_tokens",
-            Self::Refused => "refused",
-            Self::Iterations => "iterations",
-            Self::Budget => "budget",
-            Self::Approval => "approval",
-            Self::Cancelled => "cancelled",
-            Self::Halted => "halted",
-            Self::Failed => "failed",
-        }
-    }
-
-    /// Whether it goes on when someone decides or allows more.
-    pub const fn is_parked(self) -> bool {
-        match self {
-            Self::Iterations | Self::Budget | Self::Approval | Self::Halted => true,
-            Self::End | Self::MaxTokens | Self::Refused | Self::Cancelled | Self::Failed => false,
-        }
-    }
-}
-
-impl Serialize for StopReason {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
 }
 
 /// A call that someone has to decide about.

@@ -42,6 +42,8 @@ mod node;
 mod principal;
 mod project;
 mod read;
+#[cfg(test)]
+mod reference;
 mod resolve;
 mod rules;
 #[cfg(test)]
@@ -77,7 +79,7 @@ pub use rules::{
     Budget, Condition, Example, Examples, Hold, Hook, HookAction, Hooks, Lane, Mode, Rollback, Routing, Rule,
     Scope, Test, Verdict,
 };
-pub use scenario::{Expect, ExpectedCall, RunStop, Scenario, Step, TestModel, TestSpec};
+pub use scenario::{Expect, ExpectedCall, Scenario, Step, TestModel, TestSpec};
 pub use schema::{Document, schema};
 pub use script::{Call, Reply, Script, When};
 pub use secret::{check_secrets, find_secrets, mask};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_types::{Json, NanoUsd};
+use weir_types::{Json, NanoUsd, StopReason};
 
 use crate::diagnostic::{Findings, Span, Spanned};
 use crate::document;
@@ -76,7 +76,7 @@ static EXPECT: Shape = Shape {
         ),
         optional("denied", Kind::Some(&Kind::Format(&format::NAME)), "Tools whose calls are refused."),
         optional("cost_below", Kind::Usd, "It costs less than this, in dollars."),
-        optional("stop", Kind::Word(|| words(RunStop::WORDS)), "Why the turn ends."),
+        optional("stop", Kind::Word(|| words(STOPS)), "Why the turn ends."),
     ],
     choice: Choice::Free,
     instead: &[("contains", "write `answer`"), ("tools", "write `calls`")],
@@ -96,6 +96,16 @@ static EXPECTED_CALL: Shape = Shape {
     ],
     choice: Choice::Free,
     instead: &[],
+};
+
+const STOPS: &[(&str, StopReason)] = &{
+    let mut table = [("", StopReason::End); StopReason::ALL.len()];
+    let mut n = 0;
+    while n < table.len() {
+        table[n] = (StopReason::ALL[n].as_str(), StopReason::ALL[n]);
+        n += 1;
+    }
+    table
 };
 
 /// The tests of one agent.
@@ -151,7 +161,7 @@ pub struct Expect {
     /// It costs less than this.
     pub cost_below: Option<Spanned<NanoUsd>>,
     /// Why the turn ends.
-    pub stop: Option<Spanned<RunStop>>,
+    pub stop: Option<Spanned<StopReason>>,
 }
 
 /// A call that has to be made.
@@ -161,48 +171,6 @@ pub struct ExpectedCall {
     pub tool: String,
     /// Arguments that are among those of the call.
     pub input: Option<Json>,
-}
-
-/// Why a run ends, in the words of `weir chat --json`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunStop {
-    /// The model was done.
-    End,
-    /// The answer reached its limit.
-    MaxTokens,
-    /// The model declined.
-    Refused,
-    /// Too many rounds.
-    Iterations,
-    /// A limit was reached.
-    Budget,
-    /// Someone has to approve a call.
-    Approval,
-    /// It was cancelled.
-    Cancelled,
-    /// The session was halted.
-    Halted,
-    /// It failed.
-    Failed,
-}
-
-impl RunStop {
-    pub(crate) const WORDS: &[(&'static str, Self)] = &[
-        ("end", Self::End),
-        ("max_tokens", Self::MaxTokens),
-        ("refused", Self::Refused),
-        ("iterations", Self::Iterations),
-        ("budget", Self::Budget),
-        ("approval", Self::Approval),
-        ("cancelled", Self::Cancelled),
-        ("halted", Self::Halted),
-        ("failed", Self::Failed),
-    ];
-
-    /// The word for it.
-    pub fn as_str(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, stop)| *stop == self).map_or("", |(word, _)| word)
-    }
 }
 
 /// What a file of tests says, as far as it can be read.
@@ -242,7 +210,7 @@ fn expected(fields: &Fields<'_>) -> Expect {
     };
     let calls = fields.list("calls").iter().filter_map(call).collect();
     let denied = fields.texts("denied").into_iter().map(|tool| tool.value).collect();
-    let stop = fields.word("stop", RunStop::WORDS);
+    let stop = fields.word("stop", STOPS);
     Expect {
         answer: fields.text("answer"),
         calls: spanned("calls").map(|span| Spanned { value: calls, span }),

@@ -47,6 +47,16 @@ fn scenarios_that_pass() {
     error: no scenario and no file in tests/ has `weather` in its name
     help: run all of them with `weir test`
     ");
+    // What an agent does not list is refused, and a test can expect that.
+    weir.write(
+        "models/shell.yaml",
+        "replies:\n  - when: { user: shell }\n    call: [{ tool: bash, input: { command: ls } }]\n  - when: { tool: bash, failed: true }\n    say: I may not.\n",
+    );
+    weir.write(
+        "tests/shell.yaml",
+        "agent: helper\nmodel: scripted/shell\nscenarios:\n  - name: has no shell\n    steps: [{ say: use the shell, expect: { denied: [bash], answer: may not } }]\n",
+    );
+    weir.ok(&["test", "shell"]);
     // Nothing of it is kept.
     assert!(!weir.journal().exists());
 }

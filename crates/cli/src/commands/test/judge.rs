@@ -107,7 +107,7 @@ pub(super) fn judge(step: &Step, happened: &Happened, file: &str) -> Vec<Diagnos
         problems.push(problem("test::cost", limit.span, message, help));
     }
     if let Some(expected) = stop
-        && expected.value.as_str() != happened.outcome.stop.as_str()
+        && expected.value != happened.outcome.stop
     {
         let message = format!("the turn ended with `{}`", happened.outcome.stop.as_str());
         let why = happened
