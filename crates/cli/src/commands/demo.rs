@@ -283,16 +283,11 @@ fn farewell(seen: &Seen, out: &mut Out) -> Outcome {
             ))?;
         }
         None => out.line(format_args!(
-            "  The journal of this tour is gone (`weir demo --keep` keeps it). Write an agent of your own:"
+            "  The journal of this tour is gone (`weir demo --keep` keeps it). Begin a project of your own:"
         ))?,
     }
-    for line in [
-        "    mkdir -p agents/helper",
-        "    printf 'name: helper\\nmodel: offline/echo\\ndescription: You are helpful.\\n' > agents/helper/spec.yaml",
-        "    weir chat helper",
-        "    weir --help",
-    ] {
-        out.line(format_args!("{line}"))?;
+    for line in ["weir init my-agents", "cd my-agents", "weir chat helper", "weir --help"] {
+        out.line(format_args!("    {line}"))?;
     }
     Ok(())
 }
