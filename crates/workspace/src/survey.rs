@@ -217,4 +217,5 @@ fn hash_of(mut content: io::Take<File>) -> io::Result<Hash> {
 }
 
 #[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;

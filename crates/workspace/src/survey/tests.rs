@@ -1,4 +1,4 @@
-//! What this user may not read. Root may read everything, so a thread gives that up first.
+//! What this user may not read. Root may read everything, so a thread gives that up first, which only Linux can do.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +6,6 @@ use std::os::unix::fs::PermissionsExt;
 use super::*;
 
 /// Runs `look` as a user that owns nothing, on a thread of its own: only that thread changes.
-#[cfg(target_os = "linux")]
 fn as_nobody<T: Send>(look: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let looking = scope.spawn(|| {
@@ -18,7 +17,6 @@ fn as_nobody<T: Send>(look: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn what_cannot_be_read_is_an_error_that_names_it() {
     for (unreadable, expected) in [("d/file", "d/file"), ("d", "d")] {

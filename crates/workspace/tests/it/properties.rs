@@ -7,6 +7,7 @@ use std::path::Path as Place;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::sample::Index;
 use tempfile::tempdir;
 use weir_blobs::{Blobs, MemoryBlobs};
 use weir_types::Hash;
@@ -19,7 +20,8 @@ use crate::support::{apply, import, look, set_mode};
 enum Act {
     Write(String, String),
     Remove(String),
-    Run(String, bool),
+    /// Makes one of the files that are there a program, or no program.
+    Run(Index, bool),
 }
 
 /// Few names and short contents, so that acts meet.
@@ -29,7 +31,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     let act = prop_oneof![
         3 => (path(), "[xy]{0,2}").prop_map(|(path, content)| Act::Write(path, content)),
         1 => path().prop_map(Act::Remove),
-        1 => (path(), any::<bool>()).prop_map(|(path, run)| Act::Run(path, run)),
+        1 => any::<(Index, bool)>().prop_map(|(file, run)| Act::Run(file, run)),
     ];
     vec(act, 0..12)
 }
@@ -52,10 +54,13 @@ fn perform(directory: &Place, acts: &[Act]) {
                 fs::remove_dir_all(directory.join(path)).unwrap();
             }
             Act::Remove(path) => drop(fs::remove_file(directory.join(path))),
-            Act::Run(path, run) if directory.join(path).is_file() => {
-                set_mode(&directory.join(path), if *run { 0o750 } else { 0o600 });
+            Act::Run(file, run) => {
+                let files = on_disk(directory);
+                if !files.is_empty() {
+                    let path = file.get(&files.keys().collect::<Vec<_>>()).as_str();
+                    set_mode(&directory.join(path), if *run { 0o750 } else { 0o600 });
+                }
             }
-            Act::Run(..) => {}
         }
     }
 }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use tempfile::tempdir;
 use tokio::sync::Notify;
 use weir_blobs::Blobs;
-use weir_workspace::{ChangesError, CheckoutError, Files, checkout};
+use weir_workspace::{Change, ChangesError, CheckoutError, Entry, Files, checkout};
 
 use crate::meddling::Meddling;
-use crate::support::{apply, look, write, written};
+use crate::support::{apply, entry, look, write, written};
 
 #[tokio::test]
 async fn a_change_names_what_was_stored_when_the_file_changes_under_the_reader() {
@@ -121,6 +121,12 @@ async fn a_content_that_is_not_there_or_not_right_is_never_passed_off() {
     let files = apply(&Files::new(), &[written("file", "true")]);
     let error = checkout(&files, &place.path().join("missing"), &Meddling::new()).await.unwrap_err();
     assert!(matches!(error, CheckoutError::Blob { .. }), "{error:?}");
+    // A size that is not the content's, in an event that somebody else wrote.
+    let mut longer = Files::new();
+    let entry = Entry { size: 5, ..entry("true") };
+    longer.apply(&Change::Written { path: "file".parse().unwrap(), entry });
+    let error = checkout(&longer, &place.path().join("longer"), &Meddling::lying("true")).await.unwrap_err();
+    assert!(matches!(error, CheckoutError::Mismatch { .. }), "{error:?}");
     for lie in ["lies", "true and more", "tru", ""] {
         let blobs = Meddling::lying(lie);
         let target = tempdir().unwrap();
