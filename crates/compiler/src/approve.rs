@@ -57,7 +57,8 @@ struct Subject<'c> {
     directory: String,
     argv: &'c [String],
     env: &'c BTreeMap<String, SecretRef>,
-    program: Option<Hash>,
+    /// The content of every file of the project that it would run.
+    programs: BTreeMap<&'c String, Hash>,
 }
 
 /// The commands that were allowed.
@@ -133,10 +134,23 @@ impl Approvals {
 
 /// What identifies a command.
 pub(crate) fn key(command: &Command) -> io::Result<Hash> {
-    let local = command.argv.first().filter(|program| program.starts_with("./"));
-    let program = local.map(|program| content(&command.directory.join(program))).transpose()?;
+    let mut programs = BTreeMap::new();
+    if let Some(program) = command.argv.first().filter(|program| program.starts_with("./")) {
+        programs.insert(program, content(&command.directory.join(program))?);
+    }
+    // What prints a secret is a program as well, and so may be what that is given: `exec:sh ./secret.sh`.
+    let printing = command.env.values().filter_map(|reference| match reference {
+        SecretRef::Exec(argv) => Some(argv),
+        SecretRef::Env(_) | SecretRef::File(_) => None,
+    });
+    for word in printing.flatten() {
+        let file = command.directory.join(word);
+        if file.is_file() {
+            programs.insert(word, content(&file)?);
+        }
+    }
     let directory = command.directory.display().to_string();
-    let subject = Subject { directory, argv: &command.argv, env: &command.env, program };
+    let subject = Subject { directory, argv: &command.argv, env: &command.env, programs };
     canonical::hash(&subject).map_err(io::Error::other)
 }
 

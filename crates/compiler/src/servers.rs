@@ -176,8 +176,12 @@ async fn list(wanted: &Wanted, root: &Path, options: &Options) -> Result<Vec<Def
     let refuse = |code, message: String, help: String| {
         Box::new(Diagnostic::error(code, &wanted.file, wanted.span, message, help))
     };
+    let argv = argv(&wanted.server);
+    // INVARIANT: looking a variable up may start a program, so that it is only done for a command that was approved
+    // together with its variables.
+    let variables = argv.as_ref().map_or(BTreeMap::new(), |_| wanted.env.clone());
     let environment =
-        environment::of_server(&wanted.env, &options.environment, root).await.map_err(|why| {
+        environment::of_server(&variables, &options.environment, root).await.map_err(|why| {
             let help = "set it, or correct `env` in the spec; `weir build --offline` needs neither";
             refuse("build::no-variable", why, help.to_owned())
         })?;
@@ -185,7 +189,7 @@ async fn list(wanted: &Wanted, root: &Path, options: &Options) -> Result<Vec<Def
         McpServer::Command { launcher: Launcher::Npx | Launcher::Uvx, .. } => TIMEOUT_OF_PACKAGES,
         _ => TIMEOUT,
     });
-    let server = match argv(&wanted.server) {
+    let server = match argv {
         Some(argv) => Server::Stdio { argv },
         None => Server::Http { url: url(&wanted.server) },
     };

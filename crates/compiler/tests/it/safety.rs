@@ -58,6 +58,34 @@ async fn an_approval_is_remembered_until_the_program_changes() {
 }
 
 #[tokio::test]
+async fn a_program_that_prints_a_secret_is_approved_with_the_command_it_is_for() {
+    let entry = "tools: [{ server: \"mcp://./servers/x.sh\", env: { KEY: \"exec:sh secret.sh\" } }]\n";
+    let spec = format!("{}{entry}", HELPER.1);
+    let mut project = marking();
+    project.write(HELPER.0, &spec);
+    project.write("secret.sh", "touch printed; echo one\n");
+    project.says_yes = false;
+    project.build(Mode::Online).await;
+    assert!(!project.file("printed").exists());
+
+    project.says_yes = true;
+    project.build_and_save().await;
+    assert!(project.file("printed").exists());
+    std::fs::remove_file(project.file("printed")).unwrap();
+    project.write("secret.sh", "touch printed; echo another\n");
+    project.says_yes = false;
+    assert_eq!(project.build(Mode::Online).await.built, None);
+    assert!(!project.file("printed").exists());
+
+    // Where nothing is started there is nothing to approve, and no variable to look up.
+    let remote = entry.replace("mcp://./servers/x.sh", "mcp://localhost:1/x");
+    project.write(HELPER.0, format!("{}{remote}", HELPER.1));
+    project.says_yes = true;
+    assert_eq!(project.build(Mode::Online).await.built, None);
+    assert!(!project.file("printed").exists());
+}
+
+#[tokio::test]
 async fn checking_and_building_offline_start_nothing_and_write_nothing() {
     let project = marking();
     let before = everything_below(&project.path());
