@@ -14,7 +14,7 @@ use weir_kernel::{Agent, Limits, Tool};
 use weir_models::{
     Echo, Endpoint, HttpClient, Model, ModelError, Replay, Scripted, Secret, connect, scripted, usual_key_env,
 };
-use weir_spec::{Hooks, Manifest, Script, manifest};
+use weir_spec::{Hooks, Manifest, Routing, Script, manifest};
 use weir_types::{Explain, Fault, ModelCard, ToolDefinition, Wire};
 
 use crate::builds;
@@ -64,9 +64,9 @@ pub(crate) enum AgentError {
     /// The session to replay cannot be read.
     #[error(transparent)]
     Recorded(#[from] EngineError),
-    /// Reading its files was cut short.
-    #[error("reading the agent's files was interrupted")]
-    Interrupted,
+    /// Its build lacks what every build has.
+    #[error("this is a bug in weir: the build says nothing about the model `{0}`")]
+    NoCard(String),
 }
 
 impl Explain for AgentError {
@@ -80,7 +80,7 @@ impl Explain for AgentError {
             Self::NoKey { .. } => "cli::no-key",
             Self::Replay(_) => "cli::replay",
             Self::Recorded(error) => error.code(),
-            Self::Interrupted => "cli::interrupted",
+            Self::NoCard(_) => "cli::bug",
         }
     }
 
@@ -97,7 +97,7 @@ impl Explain for AgentError {
             }
             Self::Replay(_) => "write `replay/SESSION`, with an id from `weir session list`".into(),
             Self::Recorded(error) => error.help(),
-            Self::Interrupted => "repeat the command".into(),
+            Self::NoCard(_) => "please report this line and the command you ran".into(),
         }
     }
 
@@ -110,7 +110,7 @@ impl Explain for AgentError {
             Self::Model(error) => error.fault(),
             Self::NoKey { .. } | Self::Replay(_) => Fault::Input,
             Self::Recorded(error) => error.fault(),
-            Self::Interrupted => Fault::Storage,
+            Self::NoCard(_) => Fault::Bug,
         }
     }
 }
@@ -172,7 +172,8 @@ pub(crate) fn prepared(
     let agent = project::agent(manifest, name, directory)?;
     check_enforced(manifest, agent)?;
     // INVARIANT: a manifest has the card of every model that its agents name.
-    let card = manifest.models.get(&agent.model).cloned().ok_or(AgentError::Interrupted)?;
+    let card = manifest.models.get(&agent.model).cloned();
+    let card = card.ok_or_else(|| AgentError::NoCard(agent.model.clone()))?;
     Ok(Agent {
         name: name.to_owned(),
         model: agent.model.clone(),
@@ -204,29 +205,27 @@ pub(crate) fn script<'m>(manifest: &'m Manifest, agent: &Agent) -> Option<&'m Sc
 fn check_enforced(manifest: &Manifest, agent: &manifest::Agent) -> Result<(), AgentError> {
     let known = tools();
     let mut later: Vec<String> = Vec::new();
-    later.extend(
-        agent
-            .tools
-            .iter()
-            .filter(|tool| known.tool(&tool.name).is_none())
-            .map(|tool| format!("the tool `{}`", tool.name)),
-    );
-    later.extend(
-        agent
-            .tools
-            .iter()
-            .filter(|tool| tool.approval.is_some())
-            .map(|tool| format!("`approval` of `{}`", tool.name)),
-    );
-    let parts = [
-        (!manifest.rules.is_empty(), "`rules`"),
-        (!manifest.budgets.is_empty(), "`budgets`"),
-        (manifest.hooks != Hooks::default(), "`hooks`"),
-        (!manifest.policies.is_empty(), "`policies`"),
-    ];
-    later.extend(
-        parts.into_iter().filter(|(there, _)| *there).map(|(_, name)| format!("{name} of the project")),
-    );
+    for tool in &agent.tools {
+        if known.tool(&tool.name).is_none() {
+            later.push(format!("the tool `{}`", tool.name));
+        }
+        if tool.approval.is_some() {
+            later.push(format!("`approval` of `{}`", tool.name));
+        }
+    }
+    for (is_there, name) in [
+        (!manifest.rules.is_empty(), "rules"),
+        (!manifest.budgets.is_empty(), "budgets"),
+        (manifest.four_eyes, "four_eyes"),
+        (manifest.hooks != Hooks::default(), "hooks"),
+        (!manifest.knowledge.is_empty(), "knowledge"),
+        (manifest.routing != Routing::default(), "routing"),
+        (!manifest.policies.is_empty(), "policies"),
+    ] {
+        if is_there {
+            later.push(format!("`{name}` of the project"));
+        }
+    }
     if later.is_empty() { Ok(()) } else { Err(AgentError::Later(later)) }
 }
 

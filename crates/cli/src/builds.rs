@@ -21,6 +21,10 @@ pub(crate) async fn find(data_dir: &Path, which: &str) -> Outcome<Loaded> {
 pub(crate) async fn keep(built: Built, data_dir: &Path) -> Result<(), SaveError> {
     let data_dir = data_dir.to_owned();
     let kept = tokio::task::spawn_blocking(move || weir_compiler::keep(&data_dir, &built)).await;
-    // A runtime that is ending keeps nothing, and runs nothing that would need it.
-    kept.unwrap_or(Ok(()))
+    match kept.map_err(|error| error.try_into_panic()) {
+        Ok(kept) => kept,
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        // A runtime that is ending keeps nothing, and runs nothing that would need it.
+        Err(Err(_)) => Ok(()),
+    }
 }

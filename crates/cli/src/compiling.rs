@@ -1,6 +1,6 @@
 //! The compiler, as commands use it: what may be started is asked, what takes long is shown.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, Write, stderr, stdin};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -51,8 +51,7 @@ pub(crate) async fn compile(directory: &Path, how: &Compiling, out: &Out) -> Out
         update_lock: how.update_lock,
         timeout: None,
         approvals: approvals_file(),
-        // Servers see only the variables that the project declares for them.
-        environment: std::env::vars().collect(),
+        environment: variables(),
     };
     let watching = Watching { shown: out.shows_progress(), asked: Mutex::default() };
     Ok(weir_compiler::compile(directory, &Catalog::builtin()?, &options, &how.asking, &watching).await)
@@ -62,6 +61,14 @@ pub(crate) async fn compile(directory: &Path, how: &Compiling, out: &Out) -> Out
 pub(crate) async fn quietly(directory: &Path) -> Result<Compiled, CatalogError> {
     let options = Options { mode: Mode::Offline, ..Options::check() };
     Ok(weir_compiler::compile(directory, &Catalog::builtin()?, &options, &Nobody, &()).await)
+}
+
+/// Where `env:NAME` is looked up; servers see only what the project declares for them. A variable that is no text cannot
+/// be named in a spec either.
+fn variables() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
 }
 
 fn approvals_file() -> Option<PathBuf> {

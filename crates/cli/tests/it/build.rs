@@ -1,5 +1,7 @@
 //! `weir build`, `check`, `diff` and `lock`: what is printed, what is written, how it ends.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -66,6 +68,15 @@ fn a_build_says_what_it_made() {
     ✓ 1 agent: nothing is wrong
     ");
     assert_snapshot!(weir.mask(&weir.ok(&["build", "--json"])), @r#"{"version":1,"manifest":"[hash]","agents":1,"loops":0,"lock_changed":false,"diagnostics":[]}"#);
+}
+
+#[test]
+fn variables_that_are_no_text_are_nobodys_business() {
+    let weir = Weir::new();
+    weir.write("agents/helper/spec.yaml", SPEC);
+    let odd = OsStr::from_bytes(b"\xff");
+    let ran = Ran::from(weir.command().arg("build").env("ODD", odd).env(odd, "odd").output().unwrap());
+    assert_eq!(ran.code, 0, "{ran}");
 }
 
 #[test]
@@ -265,7 +276,7 @@ fn what_is_not_done_yet_is_refused_and_not_ignored() {
     let weir = Weir::new();
     weir.write(
         "weir.yaml",
-        "rules:\n  - { id: no-shell, when: { tool: bash }, then: deny, why: no shell here }\n",
+        "four_eyes: true\nrouting: { canary_pct: 1 }\nknowledge: { paths: [docs] }\nrules:\n  - { id: no-shell, when: { tool: bash }, then: deny, why: no shell here }\n",
     );
     weir.write(
         "agents/helper/spec.yaml",
@@ -275,7 +286,7 @@ fn what_is_not_done_yet_is_refused_and_not_ignored() {
     assert_snapshot!(weir.show(&["chat", "helper", "-m", "hello"]), @"
     exit 2
     -- stderr
-    error: this version does not do yet: the tool `bash`, `rules` of the project
+    error: this version does not do yet: the tool `bash`, `rules` of the project, `four_eyes` of the project, `knowledge` of the project, `routing` of the project
     help: it builds, but running it without them would not be what its spec says; remove them to try the rest
     ");
 }
