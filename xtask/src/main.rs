@@ -1,9 +1,10 @@
-//! Project tasks: `cargo xtask test | layers | real-model | fuzz | soak | bench | dictionary`.
+//! Project tasks: `cargo xtask test | layers | real-model | real-mcp | fuzz | soak | bench | dictionary`.
 
 mod dictionary;
 mod fuzz;
 mod layers;
 mod process;
+mod real_mcp;
 mod real_model;
 mod samples;
 mod test;
@@ -30,6 +31,8 @@ enum Task {
     Layers,
     /// Run the model adapters against a real, small model
     RealModel,
+    /// Run the MCP client against real servers and the official conformance suite
+    RealMcp,
     /// Run the parsers on bytes that nobody would write
     Fuzz {
         /// How long, for each target
@@ -45,7 +48,7 @@ enum Task {
     /// Measure one of the parts against its rivals, in release
     Bench {
         /// What to measure
-        #[arg(value_parser = ["journal", "turn", "build"])]
+        #[arg(value_parser = ["journal", "turn", "build", "tools"])]
         part: String,
         /// Passed on to the benchmark; `--help` lists what it takes
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Task::Test(args) => test::run(&root, &args),
         Task::Layers => layers::run(&root),
         Task::RealModel => real_model(&root),
+        Task::RealMcp => real_mcp(&root),
         Task::Fuzz { seconds } => fuzz(&root, seconds),
         Task::Soak { arguments } => soak(&root, &arguments),
         Task::Bench { part, arguments } => bench(&root, &part, &arguments),
@@ -85,6 +89,13 @@ fn real_model(root: &Path) -> Outcome {
     match real_model::run(root, &tools::NEXTEST.ensure(root)?)? {
         Ended::Well => Ok(()),
         how => Err(format!("the tests against a real model: {how}").into()),
+    }
+}
+
+fn real_mcp(root: &Path) -> Outcome {
+    match real_mcp::run(root, &tools::NEXTEST.ensure(root)?)? {
+        Ended::Well => Ok(()),
+        how => Err(format!("the tests against real MCP servers: {how}").into()),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::{self, Ended};
 use crate::tools::{self, DENY, FUZZ, NEXTEST};
-use crate::{Outcome, fuzz, layers, real_model};
+use crate::{Outcome, fuzz, layers, real_mcp, real_model};
 
 /// What `cargo xtask test` is asked to do.
 #[derive(clap::Args)]
@@ -55,6 +55,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Outcome {
     test.args(tests).args(["--profile", if args.quick { "quick" } else { "default" }]);
     suite.command("tests", minutes(15), test);
     suite.real_model(args, &nextest());
+    suite.real_mcp(args, &nextest());
     suite.fuzz(args);
     suite.command("doctests", minutes(10), cargo(&["test", "--doc", "--workspace", "--all-features"]));
     let mut docs = cargo(&["doc", "--no-deps", "--workspace", "--all-features"]);
@@ -68,6 +69,7 @@ const QUICK: &str = "
 --quick: this is NOT what CI runs. Left out:
   - cargo deny (licences, bans, sources)
   - the model adapters against a real model
+  - the MCP client against real servers and the conformance suite
   - fuzzing
   - the tests that the nextest profile `quick` excludes (.config/nextest.toml)
 ";
@@ -102,6 +104,15 @@ impl Suite<'_> {
         }
         let root = self.root;
         self.step("real model", || real_model::run(root, nextest));
+    }
+
+    /// The MCP client against servers that others wrote, which are installed first if need be.
+    fn real_mcp(&mut self, args: &Args, nextest: &Path) {
+        if args.quick {
+            return self.leave_out("real mcp");
+        }
+        let root = self.root;
+        self.step("real mcp", || real_mcp::run(root, nextest));
     }
 
     /// The parsers against bytes that nobody would write, for a bounded time.

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use weir_engine::Engine;
 use weir_journal::{Journal, NewEvent, Part};
 use weir_types::BranchId;
 
@@ -19,23 +20,60 @@ const TURNS_MAX: usize = 4;
 /// Sessions at once.
 const SESSIONS: usize = 64;
 
+/// How long the disk, the engine and a thread with the disk take their turns. A shared disk is fast at one moment and slow at
+/// the next; what is compared has to see the same one.
+const SLICE: Duration = Duration::from_millis(100);
+
 pub(crate) async fn alone(data: &Path, duration: Duration, found: &mut Round) -> Result<(), Error> {
-    let syncs_per_second = fdatasyncs(data, duration)?;
     let world = World::scripted(data, 200_000).await?;
     turn(&world.engine, &world.engine.new_address(), 0).await?;
-    let (before, began) = (world.journal.stats(), Instant::now());
-    let turns = talk(&world, began + duration).await?;
-    let (after, seconds) = (world.journal.stats(), began.elapsed().as_secs_f64());
-    let turns = turns as f64;
-    found.insert("alone_turns_per_second", turns / seconds);
-    found.insert("alone_fdatasyncs_per_second", syncs_per_second);
-    found.insert("alone_turns_per_fdatasync", turns / seconds / syncs_per_second);
-    let handed_over = handed_over(data, duration).await?;
-    found.insert("alone_handed_over_fdatasyncs_per_second", handed_over);
-    found.insert("alone_turns_per_handed_over_fdatasync", turns / seconds / handed_over);
-    found.insert("alone_commits_per_turn", (after.commits - before.commits) as f64 / turns);
-    found.insert("alone_events_per_turn", (after.events - before.events) as f64 / turns);
+    let before = world.journal.stats();
+    let (mut plain, mut turns, mut handed) = (Pace::default(), Pace::default(), Pace::default());
+    let began = Instant::now();
+    while began.elapsed() < duration * 3 {
+        plain.add(|| fdatasyncs(data, SLICE))?;
+        let slice = Instant::now();
+        let done = tokio::spawn(talk(world.engine.clone(), slice + SLICE)).await??;
+        turns.count(done, slice.elapsed());
+        let slice = Instant::now();
+        let done = handed_over(data, SLICE).await?;
+        handed.count(done, slice.elapsed());
+    }
+    let after = world.journal.stats();
+    let total = turns.done as f64;
+    found.insert("alone_turns_per_second", turns.per_second());
+    found.insert("alone_fdatasyncs_per_second", plain.per_second());
+    found.insert("alone_turns_per_fdatasync", turns.per_second() / plain.per_second());
+    found.insert("alone_handed_over_fdatasyncs_per_second", handed.per_second());
+    found.insert("alone_turns_per_handed_over_fdatasync", turns.per_second() / handed.per_second());
+    found.insert("alone_commits_per_turn", (after.commits - before.commits) as f64 / total);
+    found.insert("alone_events_per_turn", (after.events - before.events) as f64 / total);
     world.remove().await
+}
+
+/// How much was done in how much time, over all slices.
+#[derive(Default)]
+struct Pace {
+    done: usize,
+    seconds: f64,
+}
+
+impl Pace {
+    fn count(&mut self, done: usize, took: Duration) {
+        self.done += done;
+        self.seconds += took.as_secs_f64();
+    }
+
+    fn add(&mut self, work: impl FnOnce() -> Result<usize, Error>) -> Result<(), Error> {
+        let began = Instant::now();
+        let done = work()?;
+        self.count(done, began.elapsed());
+        Ok(())
+    }
+
+    fn per_second(&self) -> f64 {
+        self.done as f64 / self.seconds
+    }
 }
 
 pub(crate) async fn together(data: &Path, duration: Duration, found: &mut Round) -> Result<(), Error> {
@@ -43,8 +81,14 @@ pub(crate) async fn together(data: &Path, duration: Duration, found: &mut Round)
     let world = World::scripted(data, 200_000).await?;
     turn(&world.engine, &world.engine.new_address(), 0).await?;
     let (before, began) = (world.journal.stats(), Instant::now());
-    let sessions = (0..SESSIONS).map(|_| talk(&world, began + duration));
-    let turns: usize = futures_util::future::try_join_all(sessions).await?.into_iter().sum();
+    let mut clients = tokio::task::JoinSet::new();
+    for _ in 0..SESSIONS {
+        clients.spawn(talk(world.engine.clone(), began + duration));
+    }
+    let mut turns = 0;
+    while let Some(client) = clients.join_next().await {
+        turns += client??;
+    }
     let (after, seconds) = (world.journal.stats(), began.elapsed().as_secs_f64());
     let turns = turns as f64;
     let events = (after.events - before.events) as f64;
@@ -57,15 +101,16 @@ pub(crate) async fn together(data: &Path, duration: Duration, found: &mut Round)
     world.remove().await
 }
 
-async fn talk(world: &World, until: Instant) -> Result<usize, Error> {
+/// A client: a task of the runtime, as the handler of a request is one.
+async fn talk(engine: Engine, until: Instant) -> Result<usize, Error> {
     let mut turns = 0;
     while Instant::now() < until {
-        let address = world.engine.new_address();
+        let address = engine.new_address();
         for n in 0..TURNS_MAX {
             if Instant::now() >= until {
                 break;
             }
-            turn(&world.engine, &address, n).await?;
+            turn(&engine, &address, n).await?;
             turns += 1;
         }
     }
@@ -73,45 +118,42 @@ async fn talk(world: &World, until: Instant) -> Result<usize, Error> {
 }
 
 /// What the disk can do: a little more of a file, synced, again and again.
-fn fdatasyncs(data: &Path, duration: Duration) -> Result<f64, Error> {
+fn fdatasyncs(data: &Path, duration: Duration) -> Result<usize, Error> {
     let path = data.join("fdatasync");
-    let mut file = File::create(&path)?;
-    let (began, mut count) = (Instant::now(), 0_u32);
+    let mut file = File::options().create(true).append(true).open(&path)?;
+    let (began, mut count) = (Instant::now(), 0);
     while began.elapsed() < duration {
         file.write_all(&[7; 1024])?;
         file.sync_data()?;
         count += 1;
     }
-    let rate = f64::from(count) / began.elapsed().as_secs_f64();
-    std::fs::remove_file(path)?;
-    Ok(rate)
+    Ok(count)
 }
 
 /// What a task can do that leaves the disk to a thread of its own, as every asynchronous program must.
-async fn handed_over(data: &Path, duration: Duration) -> Result<f64, Error> {
+async fn handed_over(data: &Path, duration: Duration) -> Result<usize, Error> {
     let path = data.join("handed-over");
-    let mut file = File::create(&path)?;
+    let mut file = File::options().create(true).append(true).open(&path)?;
     let (requests, inbox) = std::sync::mpsc::channel::<tokio::sync::oneshot::Sender<std::io::Result<()>>>();
     let writer = std::thread::spawn(move || {
         while let Ok(done) = inbox.recv() {
             let _ = done.send(file.write_all(&[7; 1024]).and_then(|()| file.sync_data()));
         }
     });
-    let (began, mut count) = (Instant::now(), 0_u32);
+    let (began, mut count) = (Instant::now(), 0);
     // A task of the runtime, as a session is one.
-    let rate = tokio::spawn(async move {
+    let task = tokio::spawn(async move {
         while began.elapsed() < duration {
             let (done, answer) = tokio::sync::oneshot::channel();
             requests.send(done)?;
             answer.await??;
             count += 1;
         }
-        Ok::<_, Error>(f64::from(count) / began.elapsed().as_secs_f64())
+        Ok::<_, Error>(count)
     });
-    let rate = rate.await??;
+    let count = task.await??;
     writer.join().map_err(|_| "the writer broke down")?;
-    std::fs::remove_file(path)?;
-    Ok(rate)
+    Ok(count)
 }
 
 /// What the journal can do: one event at a time from as many sessions.

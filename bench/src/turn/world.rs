@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use weir_blobs::{Blobs, DirBlobs};
 use weir_engine::{
-    Address, Agents, Engine, Explained, Functions, LockFiles, New, Options, Runnable, Said, Setup, get_time,
+    Address, Agents, Budgets, Engine, Explained, Functions, LockFiles, New, Options, Runnable, Said, Setup, get_time,
 };
 use weir_journal_sqlite::SqliteJournal;
 use weir_kernel::{Agent, Limits};
@@ -78,12 +78,12 @@ impl World {
             tools: functions.tools(),
             limits: Limits::default(),
         };
-        let runnable = Runnable { agent, model, manifest: Hash::of(b"bench") };
+        let tools = Arc::new(functions);
+        let runnable = Runnable { agent, model, tools, manifest: Hash::of(b"bench"), budgets: Budgets::default() };
         let setup = Setup {
             journal: Arc::clone(&journal) as _,
             blobs,
             agents: Arc::new(One(Arc::new(runnable))),
-            tools: Arc::new(functions),
             owners: Arc::new(LockFiles::register(&directory.join("owners"))?),
             options: Options::default(),
         };

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use weir_blobs::{Blobs, MemoryBlobs};
 use weir_compiler::{Built, SaveError};
-use weir_engine::{Address, Agents, EngineError, Explained, Functions, Runnable, get_time, recorded};
+use weir_engine::{Address, Agents, EngineError, Explained, Runnable, provision, recorded};
 use weir_journal_sqlite::SqliteJournal;
 use weir_kernel::system::{self, Sources};
-use weir_kernel::{Agent, Limits, Tool};
+use weir_kernel::{Agent, Limits};
 use weir_models::{
     Echo, Endpoint, HttpClient, Model, ModelError, Replay, Scripted, Secret, connect, scripted, usual_key_env,
 };
@@ -19,6 +20,7 @@ use weir_types::{Explain, Fault, ModelCard, ToolDefinition, Wire};
 
 use crate::builds;
 use crate::project::{self, ProjectError};
+use crate::workbench::{ToolArgs, Workbench, admins};
 
 /// The agents of a project.
 pub(crate) struct ProjectAgents {
@@ -28,6 +30,10 @@ pub(crate) struct ProjectAgents {
     /// Instead of what the spec says.
     iterations: Option<u64>,
     client: HttpClient,
+    /// What their tools are made with.
+    bench: Workbench,
+    /// Where large results go; into memory, until there is a better place.
+    blobs: Arc<dyn Blobs>,
     /// Where recorded sessions are, for models that replay one.
     journal: Option<Arc<SqliteJournal>>,
 }
@@ -64,6 +70,14 @@ pub(crate) enum AgentError {
     /// The session to replay cannot be read.
     #[error(transparent)]
     Recorded(#[from] EngineError),
+    /// In a test, its model would answer differently each time, and cost money.
+    #[error("`{agent}` is called in a test, and its model `{model}` answers differently each time")]
+    NotRepeatable {
+        /// The agent.
+        agent: String,
+        /// Its model.
+        model: String,
+    },
     /// Its build lacks what every build has.
     #[error("this is a bug in weir: the build says nothing about the model `{0}`")]
     NoCard(String),
@@ -80,6 +94,7 @@ impl Explain for AgentError {
             Self::NoKey { .. } => "cli::no-key",
             Self::Replay(_) => "cli::replay",
             Self::Recorded(error) => error.code(),
+            Self::NotRepeatable { .. } => "cli::not-repeatable",
             Self::NoCard(_) => "cli::bug",
         }
     }
@@ -97,6 +112,7 @@ impl Explain for AgentError {
             }
             Self::Replay(_) => "write `replay/SESSION`, with an id from `weir session list`".into(),
             Self::Recorded(error) => error.help(),
+            Self::NotRepeatable { .. } => "test it with agents whose models are scripted".into(),
             Self::NoCard(_) => "please report this line and the command you ran".into(),
         }
     }
@@ -108,26 +124,48 @@ impl Explain for AgentError {
             Self::Later(_) => Fault::Input,
             Self::Script(error) => error.fault(),
             Self::Model(error) => error.fault(),
-            Self::NoKey { .. } | Self::Replay(_) => Fault::Input,
+            Self::NoKey { .. } | Self::Replay(_) | Self::NotRepeatable { .. } => Fault::Input,
             Self::Recorded(error) => error.fault(),
             Self::NoCard(_) => Fault::Bug,
         }
     }
 }
 
-/// The tools that agents can be given.
-pub(crate) fn tools() -> Functions {
-    Functions::new([get_time()])
-}
-
 impl ProjectAgents {
-    pub(crate) fn new(directory: PathBuf, data_dir: PathBuf, iterations: Option<u64>) -> Self {
-        Self { directory, data_dir, iterations, client: HttpClient::new(), journal: None }
+    pub(crate) fn new(directory: &Path, data_dir: &Path, tools: &ToolArgs) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            data_dir: data_dir.to_owned(),
+            iterations: None,
+            client: HttpClient::new(),
+            bench: Workbench::new(tools, directory, data_dir),
+            blobs: Arc::new(MemoryBlobs::new()),
+            journal: None,
+        }
     }
 
-    /// Lets models replay the sessions of this journal.
-    pub(crate) fn with_journal(self, journal: Arc<SqliteJournal>) -> Self {
-        Self { journal: Some(journal), ..self }
+    /// With another limit than the spec says.
+    pub(crate) fn with_iterations(self, iterations: Option<u64>) -> Self {
+        Self { iterations, ..self }
+    }
+
+    /// What their tools are made with, to be closed in the end.
+    pub(crate) fn bench(&self) -> &Workbench {
+        &self.bench
+    }
+
+    /// Lets models replay the sessions of this journal, and tools keep large results there.
+    pub(crate) fn over(self, journal: Arc<SqliteJournal>, blobs: Arc<dyn Blobs>) -> Self {
+        Self { journal: Some(journal), blobs, ..self }
+    }
+
+    /// The agent with its tools, and with another model than its own.
+    pub(crate) async fn with_model(&self, name: &str, model: Arc<dyn Model>) -> Result<Runnable, AgentError> {
+        let built = project::build(&self.directory).await?;
+        let agent = prepared(&built.manifest, name, &self.directory, self.iterations)?;
+        let runnable = self.equipped(&built, agent, model)?;
+        builds::keep(built, &self.data_dir).await?;
+        Ok(runnable)
     }
 
     async fn load(&self, name: &str) -> Result<Runnable, AgentError> {
@@ -146,7 +184,14 @@ impl ProjectAgents {
         let agent = prepared(&built.manifest, name, &self.directory, self.iterations)?;
         let script = script(&built.manifest, &agent);
         let model = answering(&agent.model, &agent.card, script, &self.client)?;
-        Ok(Runnable { agent, model, manifest: built.hash })
+        self.equipped(built, agent, model)
+    }
+
+    fn equipped(&self, built: &Built, agent: Agent, model: Arc<dyn Model>) -> Result<Runnable, AgentError> {
+        let spec = project::agent(&built.manifest, &agent.name, &self.directory)?;
+        let tools = self.bench.equip(&built.manifest, spec, Arc::clone(&self.blobs)).toolbox;
+        let budgets = provision::budgets(&built.manifest, admins());
+        Ok(Runnable { agent, model, tools, manifest: built.hash, budgets })
     }
 }
 
@@ -179,7 +224,7 @@ pub(crate) fn prepared(
         model: agent.model.clone(),
         card,
         system: system::prompt(&prompt_sources(manifest, agent)),
-        tools: agent.tools.iter().map(tool).collect(),
+        tools: provision::tools(agent, &provision::offers(manifest, agent)),
         limits: limits(&agent.limits, iterations),
     })
 }
@@ -203,19 +248,10 @@ pub(crate) fn script<'m>(manifest: &'m Manifest, agent: &Agent) -> Option<&'m Sc
 
 /// What a spec asks for and this version does not do yet is refused: a rule that nobody keeps is worse than none.
 fn check_enforced(manifest: &Manifest, agent: &manifest::Agent) -> Result<(), AgentError> {
-    let known = tools();
-    let mut later: Vec<String> = Vec::new();
-    for tool in &agent.tools {
-        if known.tool(&tool.name).is_none() {
-            later.push(format!("the tool `{}`", tool.name));
-        }
-        if tool.approval.is_some() {
-            later.push(format!("`approval` of `{}`", tool.name));
-        }
-    }
+    let approved = agent.tools.iter().filter(|tool| tool.approval.is_some());
+    let mut later: Vec<String> = approved.map(|tool| format!("`approval` of `{}`", tool.name)).collect();
     for (is_there, name) in [
         (!manifest.rules.is_empty(), "rules"),
-        (!manifest.budgets.is_empty(), "budgets"),
         (manifest.four_eyes, "four_eyes"),
         (manifest.hooks != Hooks::default(), "hooks"),
         (!manifest.knowledge.is_empty(), "knowledge"),
@@ -230,26 +266,8 @@ fn check_enforced(manifest: &Manifest, agent: &manifest::Agent) -> Result<(), Ag
 }
 
 /// What a model sees of an agent's tools.
-pub(crate) fn definitions(agent: &manifest::Agent) -> Vec<ToolDefinition> {
-    agent.tools.iter().map(|found| tool(found).definition).collect()
-}
-
-/// A tool, as the kernel wants it. What the program's own tools do is said by the program.
-fn tool(tool: &manifest::Tool) -> Tool {
-    let definition = tools().tool(&tool.name).map(|builtin| builtin.definition);
-    let described = || ToolDefinition {
-        name: tool.name.clone(),
-        description: tool.description.clone(),
-        schema: tool.parameters.clone(),
-    };
-    Tool {
-        definition: definition.unwrap_or_else(described),
-        source: tool.source.clone(),
-        effect: tool.effect,
-        risk: tool.risk,
-        on_interrupt: tool.on_interrupt,
-        agent: tool.source.strip_prefix("weir://").map(str::to_owned),
-    }
+pub(crate) fn definitions(manifest: &Manifest, agent: &manifest::Agent) -> Vec<ToolDefinition> {
+    provision::offers(manifest, agent).into_iter().map(|offer| offer.definition).collect()
 }
 
 fn limits(limits: &manifest::Limits, iterations: Option<u64>) -> Limits {

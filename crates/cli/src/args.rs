@@ -11,8 +11,8 @@ use weir_journal::{Key, KeyError};
 use weir_types::{BranchId, BranchName, Explain, Fault, Hash, HashError, NameError, StreamName};
 
 use crate::commands::{
-    append, backup, blob, branch, build, cat, chat, completions, demo, diff, doctor, init, new, prompt,
-    schema, session, streams, test, transfer, verify,
+    append, auth, backup, blob, branch, build, cat, chat, completions, demo, diff, doctor, fs, init, new,
+    prompt, schema, session, streams, test, tools, transfer, verify,
 };
 use crate::exit::Exit;
 use crate::paint::When;
@@ -74,6 +74,12 @@ pub(crate) enum Command {
     /// Look at sessions, speak to them, and take them in hand.
     #[command(subcommand)]
     Session(session::Command),
+    /// List the tools of an agent, and try one.
+    #[command(subcommand)]
+    Tools(tools::Command),
+    /// Look at the files of a session, at any of its events.
+    #[command(subcommand)]
+    Fs(fs::Command),
     /// Look at what agents are told.
     #[command(subcommand)]
     Prompt(prompt::Command),
@@ -83,6 +89,9 @@ pub(crate) enum Command {
     Lock(build::LockArgs),
     /// Print what can be written in a project's files, as JSON Schema.
     Schema(schema::Args),
+    /// Keep what convinces MCP servers of who is asking, on this machine.
+    #[command(subcommand)]
+    Auth(auth::Command),
     /// Append one event to a stream.
     Append(append::Args),
     /// List the streams.

@@ -1,6 +1,7 @@
 //! One module per command.
 
 pub(crate) mod append;
+pub(crate) mod auth;
 pub(crate) mod backup;
 pub(crate) mod blob;
 pub(crate) mod branch;
@@ -11,13 +12,16 @@ pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod doctor;
+pub(crate) mod fs;
 pub(crate) mod init;
 pub(crate) mod new;
 pub(crate) mod prompt;
+pub(crate) mod sandbox_exec;
 pub(crate) mod schema;
 pub(crate) mod session;
 pub(crate) mod streams;
 pub(crate) mod test;
+pub(crate) mod tools;
 pub(crate) mod transfer;
 pub(crate) mod verify;
 
@@ -72,6 +76,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
         Command::Diff(args) => diff::run(&args, context).await,
         Command::Lock(args) => build::lock(&args, context).await,
         Command::Schema(args) => schema::run(&args, context),
+        Command::Auth(command) => auth::run(command, context).await,
         Command::Append(args) => append::run(args, context).await,
         Command::Streams(streams::Args {}) => streams::run(context).await,
         Command::Count(args) => streams::count(&args, context).await,
@@ -85,6 +90,8 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
         Command::Doctor(doctor::Args {}) => doctor::run(context).await,
         Command::Chat(args) => chat::run(&args, context).await,
         Command::Session(command) => session::run(&command, context).await,
+        Command::Tools(command) => tools::run(&command, context).await,
+        Command::Fs(command) => fs::run(&command, context).await,
         Command::Prompt(command) => prompt::run(&command, context).await,
         Command::Completions(args) => completions::run(&args, &mut context.out),
         Command::DemoDesk(args) => demo::desk(&args, context).await,

@@ -3,13 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, Write, stderr, stdin};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use weir_compiler::{Approve, Command, Compiled, Event, Mode, Nobody, Options, Progress};
-use weir_types::{Catalog, CatalogError};
+use weir_compiler::{Approve, Command, Compiled, Credentials, Event, Mode, Nobody, Options, Progress};
+use weir_engine::CredentialFile;
+use weir_secrets::{Places, Redactor, Secret};
+use weir_types::{Catalog, CatalogError, Explain};
 
+use crate::identity;
 use crate::output::Out;
 use crate::report::Outcome;
 use crate::show::{printable, shell};
@@ -45,13 +48,19 @@ impl Asking {
 }
 
 /// Compiles a project as a command wants it.
-pub(crate) async fn compile(directory: &Path, how: &Compiling, out: &Out) -> Outcome<Compiled> {
+pub(crate) async fn compile(
+    directory: &Path,
+    data_dir: &Path,
+    how: &Compiling,
+    out: &Out,
+) -> Outcome<Compiled> {
     let options = Options {
         mode: how.mode,
         update_lock: how.update_lock,
         timeout: None,
         approvals: approvals_file(),
         environment: variables(),
+        credentials: Some(Arc::new(Stored::within(data_dir, directory))),
     };
     let watching = Watching { shown: out.shows_progress(), asked: Mutex::default() };
     Ok(weir_compiler::compile(directory, &Catalog::builtin()?, &options, &how.asking, &watching).await)
@@ -65,15 +74,38 @@ pub(crate) async fn quietly(directory: &Path) -> Result<Compiled, CatalogError> 
 
 /// Where `env:NAME` is looked up; servers see only what the project declares for them. A variable that is no text cannot
 /// be named in a spec either.
-fn variables() -> BTreeMap<String, String> {
+pub(crate) fn variables() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
 }
 
-fn approvals_file() -> Option<PathBuf> {
+pub(crate) fn approvals_file() -> Option<PathBuf> {
     let [state, home] = ["XDG_STATE_HOME", "HOME"].map(|name| std::env::var_os(name).map(PathBuf::from));
     weir_compiler::approvals_file(state.as_deref(), home.as_deref())
+}
+
+/// What this user has stored with `weir auth add`, and nothing of what the project declares.
+#[derive(Debug)]
+struct Stored(weir_engine::Credentials);
+
+impl Stored {
+    fn within(data_dir: &Path, directory: &Path) -> Self {
+        let places = Places { variables: variables(), directory: directory.to_owned() };
+        let file = CredentialFile::within(data_dir);
+        Self(weir_engine::Credentials::new(BTreeMap::new(), file, places, Redactor::default()))
+    }
+}
+
+impl Credentials for Stored {
+    fn header<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<(String, Secret)>, String>> {
+        async move {
+            let resolved = self.0.resolve(server, &identity::principal(), &[]).await;
+            let resolved = resolved.map_err(|error| format!("{error}; {}", error.help()))?;
+            Ok(resolved.map(|found| (found.header, found.value)))
+        }
+        .boxed()
+    }
 }
 
 impl Approve for Asking {

@@ -62,6 +62,7 @@ impl From<Fault> for Exit {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::Input => Self::Usage,
+            Fault::Denied => Self::Denied,
             Fault::Missing | Fault::Conflict | Fault::Storage | Fault::Damaged => Self::Failed,
             Fault::Unreachable => Self::Unreachable,
             Fault::Bug => Self::Bug,
@@ -83,6 +84,7 @@ mod tests {
     fn whose_fault_it_is_decides_the_code() {
         let faults = [
             Fault::Input,
+            Fault::Denied,
             Fault::Missing,
             Fault::Conflict,
             Fault::Storage,
@@ -90,6 +92,6 @@ mod tests {
             Fault::Damaged,
             Fault::Bug,
         ];
-        assert_eq!(faults.map(|fault| Exit::from(fault) as u8), [2, 1, 1, 1, 4, 1, 70]);
+        assert_eq!(faults.map(|fault| Exit::from(fault) as u8), [2, 3, 1, 1, 1, 4, 1, 70]);
     }
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_blobs::Blobs;
-use weir_engine::{Agents, Engine, EngineError, LockFiles, Options, Setup, Tools};
+use weir_engine::{Agents, Engine, EngineError, LockFiles, Options, Setup};
 use weir_journal_sqlite::SqliteJournal;
 
-use crate::agents::{self, ProjectAgents};
+use crate::agents::ProjectAgents;
 use crate::report::Outcome;
 use crate::store::{Store, blocking};
+use crate::workbench::Workbench;
 
 /// Who runs which session is told by files in this directory of the data directory.
 const OWNERS: &str = "owners";
@@ -22,6 +23,9 @@ const FAREWELL: Duration = Duration::from_secs(5);
 pub(crate) struct Host {
     pub(crate) engine: Engine,
     pub(crate) journal: Arc<SqliteJournal>,
+    pub(crate) blobs: Arc<dyn Blobs>,
+    /// What its agents' tools are made with, if they have any.
+    pub(crate) bench: Option<Workbench>,
 }
 
 impl Host {
@@ -29,26 +33,23 @@ impl Host {
     pub(crate) async fn start(store: Store, data_dir: &Path, agents: ProjectAgents) -> Outcome<Self> {
         let Store { journal, blobs } = store;
         let journal = Arc::new(journal);
-        let agents = agents.with_journal(Arc::clone(&journal));
-        Self::over(journal, blobs, data_dir, agents, agents::tools()).await
+        let agents = agents.over(Arc::clone(&journal), Arc::clone(&blobs));
+        let bench = agents.bench().clone();
+        let host = Self::over(journal, blobs, data_dir, agents).await?;
+        Ok(Self { bench: Some(bench), ..host })
     }
 
-    /// The same with other agents and tools.
-    pub(crate) async fn with(
-        store: Store,
-        data_dir: &Path,
-        agents: impl Agents,
-        tools: impl Tools,
-    ) -> Outcome<Self> {
-        Self::over(Arc::new(store.journal), store.blobs, data_dir, agents, tools).await
+    /// The same with other agents.
+    pub(crate) async fn with(store: Store, data_dir: &Path, agents: impl Agents) -> Outcome<Self> {
+        Self::over(Arc::new(store.journal), store.blobs, data_dir, agents).await
     }
 
-    async fn over(
+    /// The same over a journal that others hold, too.
+    pub(crate) async fn over(
         journal: Arc<SqliteJournal>,
         blobs: Arc<dyn Blobs>,
         data_dir: &Path,
         agents: impl Agents,
-        tools: impl Tools,
     ) -> Outcome<Self> {
         let directory = data_dir.join(OWNERS);
         let path = directory.display().to_string();
@@ -56,18 +57,20 @@ impl Host {
         let owners = owners.map_err(|source| EngineError::Register { path, source: Arc::new(source) })?;
         let setup = Setup {
             journal: Arc::clone(&journal) as Arc<dyn weir_journal::Journal>,
-            blobs,
+            blobs: Arc::clone(&blobs),
             agents: Arc::new(agents),
-            tools: Arc::new(tools),
             owners: Arc::new(owners),
             options: Options::default(),
         };
-        Ok(Self { engine: Engine::start(setup).await?, journal })
+        Ok(Self { engine: Engine::start(setup).await?, journal, blobs, bench: None })
     }
 
     /// Stops it. What is under way is interrupted, and goes on when somebody takes it up again.
     pub(crate) async fn stop(self) {
         self.engine.stop(FAREWELL).await;
+        if let Some(bench) = &self.bench {
+            let _ = tokio::time::timeout(FAREWELL, bench.close()).await;
+        }
         self.journal.close().await;
     }
 }

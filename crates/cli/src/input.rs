@@ -59,7 +59,8 @@ impl Explain for InputError {
         match self {
             Self::Unreadable { .. } => "check the path and its permissions; `-` reads standard input".into(),
             Self::TooLong { .. } => {
-                "store large content with `weir blob put FILE` and name its hash in the event".into()
+                "give it less; `weir blob put FILE` stores large content, and an event can name its hash"
+                    .into()
             }
         }
     }

@@ -75,6 +75,11 @@ impl Live {
                 }
                 Ok(())
             }
+            Ok(Some(Body::ToolCompleted(done))) if done.stub => {
+                self.remark("  dry run: nothing happened; `--live-writes` lets it happen", out);
+                self.others(event, out);
+                Ok(())
+            }
             Ok(Some(Body::SessionResumed(_))) => self.broken_off(out),
             Ok(Some(Body::ModelRequested(requested))) if requested.params.purpose == Purpose::Summary => {
                 self.remark("summarising the older part of the conversation", out);

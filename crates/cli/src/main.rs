@@ -22,14 +22,19 @@ mod scaffold;
 mod schemas;
 mod show;
 mod store;
+mod table;
 mod target;
 mod turn;
 mod which;
+mod workbench;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
-    run::run(args).into()
+    match commands::sandbox_exec::run(&args) {
+        Some(code) => code,
+        None => run::run(args).into(),
+    }
 }

@@ -124,17 +124,22 @@ impl Made {
     }
 }
 
+/// Whether a directory can be the data directory, for all that can be seen; it need not be there yet.
+pub(crate) fn check_directory(directory: &Path) -> Result<(), StoreError> {
+    match std::fs::metadata(directory) {
+        Ok(metadata) if !metadata.is_dir() => Err(StoreError::NotADirectory(directory.to_owned())),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            Err(StoreError::NotADirectory(directory.to_owned()))
+        }
+        Err(source) => Err(StoreError::Unusable { path: directory.to_owned(), source }),
+    }
+}
+
 fn look(directory: &Path, journal: &Path, if_absent: IfAbsent) -> Result<(), StoreError> {
     let unusable = |source| StoreError::Unusable { path: directory.to_owned(), source };
-    match std::fs::metadata(directory) {
-        Ok(metadata) if !metadata.is_dir() => return Err(StoreError::NotADirectory(directory.to_owned())),
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-            return Err(StoreError::NotADirectory(directory.to_owned()));
-        }
-        Err(error) => return Err(unusable(error)),
-    }
+    check_directory(directory)?;
     match (journal.try_exists().map_err(unusable)?, if_absent) {
         (false, IfAbsent::Fail) => Err(StoreError::Absent(directory.to_owned())),
         _ => Ok(()),

@@ -44,6 +44,24 @@ impl Approve for Nobody {
     }
 }
 
+/// Why a command may not be started on this machine, and what would allow it; nothing, if it may. Blocks.
+pub fn refusal(command: &Command, approvals: Option<&Path>) -> Option<String> {
+    const HELP: &str = "approve it with `weir build` in a terminal or with `weir build --yes`";
+    let words = command.argv.join(" ");
+    let key = match key(command) {
+        Ok(key) => key,
+        Err(error) => return Some(format!("`{words}` cannot be read: {error}")),
+    };
+    match approvals.map(Approvals::load).transpose() {
+        Ok(known) if known.as_ref().is_some_and(|known| known.contains(key)) => None,
+        Ok(known) if known.as_ref().is_some_and(|known| known.contains_other(command)) => {
+            Some(format!("`{words}` has changed since it was approved on this machine; {HELP}"))
+        }
+        Ok(_) => Some(format!("`{words}` was never approved on this machine; {HELP}")),
+        Err(error) => Some(format!("your approvals cannot be used: {error}")),
+    }
+}
+
 /// Where approvals are kept, given `$XDG_STATE_HOME` and `$HOME`.
 pub fn approvals_file(state_home: Option<&Path>, home: Option<&Path>) -> Option<PathBuf> {
     let absolute = state_home.filter(|path| path.is_absolute()).map(Path::to_owned);

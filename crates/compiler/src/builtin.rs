@@ -18,6 +18,12 @@ const fn reads(entry: &'static str, name: &'static str) -> Builtin {
     Builtin { entry, name, effect: Effect::Read, risk: Risk::Low }
 }
 
+/// What changes only files and notes of its session, by events that are appended with the result: a call that was cut off has
+/// changed nothing, and can be made again.
+const fn changes(entry: &'static str, name: &'static str, risk: Risk) -> Builtin {
+    Builtin { entry, name, effect: Effect::Idempotent, risk }
+}
+
 const fn writes(entry: &'static str, name: &'static str, risk: Risk) -> Builtin {
     Builtin { entry, name, effect: Effect::Write, risk }
 }
@@ -28,12 +34,12 @@ pub(crate) const ALL: [Builtin; 13] = [
     reads("fs", "fs_list"),
     reads("fs", "fs_glob"),
     reads("fs", "fs_search"),
-    writes("edit", "edit_write", Risk::Low),
-    writes("edit", "edit_replace", Risk::Low),
-    writes("edit", "edit_multi", Risk::Low),
-    writes("bash", "bash", Risk::High),
+    changes("edit", "edit_write", Risk::Low),
+    changes("edit", "edit_replace", Risk::Low),
+    changes("edit", "edit_multi", Risk::Low),
+    changes("bash", "bash", Risk::High),
     writes("http", "http", Risk::Medium),
-    writes("memory", "memory_store", Risk::Low),
+    changes("memory", "memory_store", Risk::Low),
     reads("memory", "memory_search"),
     reads("memory", "memory_related"),
     reads("get_time", "get_time"),

@@ -39,8 +39,8 @@ mod skill;
 mod skills;
 mod tree;
 
-pub use approve::{Approve, Command, Nobody, approvals_file};
+pub use approve::{Approve, Command, Nobody, approvals_file, refusal};
 pub use codes::CODES;
 pub use compile::{Built, Compiled, compile};
-pub use options::{Event, Mode, Options, Progress};
+pub use options::{Credentials, Event, Mode, Options, Progress};
 pub use save::{Loaded, SaveError, Which, keep, load, save};

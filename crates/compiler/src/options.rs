@@ -1,8 +1,13 @@
 //! How to build, and who is told about it meanwhile.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use weir_secrets::Secret;
 
 /// What a build may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,14 +33,25 @@ pub struct Options {
     pub approvals: Option<PathBuf>,
     /// The variables from which `env:NAME` is looked up. Servers see only those that the project declares for them.
     pub environment: BTreeMap<String, String>,
+    /// What servers that are reached are told about who builds; nothing, if nobody knows.
+    pub credentials: Option<Arc<dyn Credentials>>,
 }
 
 impl Options {
     /// As strict as can be: nothing but looking.
     pub fn check() -> Self {
         let (mode, environment) = (Mode::Check, BTreeMap::new());
-        Self { mode, update_lock: false, timeout: None, approvals: None, environment }
+        Self { mode, update_lock: false, timeout: None, approvals: None, environment, credentials: None }
     }
+}
+
+/// What this user has stored on this machine for servers.
+///
+/// INVARIANT: what a project itself declares is no part of it. A project that was just cloned could name any file or variable,
+/// and any server to send it to.
+pub trait Credentials: fmt::Debug + Send + Sync {
+    /// The header for a server, as specs name it; nothing, if nothing is stored for it. The error is in words.
+    fn header<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<(String, Secret)>, String>>;
 }
 
 /// What a build is doing, for whoever waits.

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
-use weir_mcp::{Definition, Server};
+use weir_mcp::{Definition, Headers, Server};
+use weir_secrets::{Redactor, Secret};
 use weir_spec::{Diagnostic, Launcher, McpServer, SecretRef, Sources, Span, ToolSource};
 use weir_types::Explain;
 
@@ -30,7 +31,8 @@ const TIMEOUT_OF_PACKAGES: Duration = Duration::from_secs(60);
 pub(crate) struct Wanted {
     pub(crate) address: String,
     pub(crate) server: McpServer,
-    pub(crate) env: BTreeMap<String, SecretRef>,
+    /// The variables that agents give it, each its own: with one of these it is started, whoever uses it.
+    pub(crate) envs: Vec<BTreeMap<String, SecretRef>>,
     /// The tools that agents name with `only`; all of them when one agent names none.
     pub(crate) only: Option<BTreeSet<String>>,
     /// Where the first agent lists it.
@@ -53,16 +55,21 @@ pub(crate) fn wanted(sources: &Sources) -> Vec<Wanted> {
             let ToolSource::Mcp(server) = &entry.source else { continue };
             let names = entry.only.as_ref().map(|only| only.iter().map(|name| name.value.clone()).collect());
             match servers.get_mut(entry.name.value.as_str()) {
-                Some(known) => match (&mut known.only, names) {
-                    (Some(known), Some::<BTreeSet<String>>(names)) => known.extend(names),
-                    (only, None) => *only = None,
-                    (None, Some(_)) => {}
-                },
+                Some(known) => {
+                    if !known.envs.contains(&entry.env) {
+                        known.envs.push(entry.env.clone());
+                    }
+                    match (&mut known.only, names) {
+                        (Some(known), Some::<BTreeSet<String>>(names)) => known.extend(names),
+                        (only, None) => *only = None,
+                        (None, Some(_)) => {}
+                    }
+                }
                 None => {
                     let wanted = Wanted {
                         address: entry.name.value.clone(),
                         server: server.clone(),
-                        env: entry.env.clone(),
+                        envs: vec![entry.env.clone()],
                         only: names,
                         file: agent.spec.file.clone(),
                         span: entry.name.span,
@@ -90,10 +97,14 @@ pub(crate) async fn ask<'a>(
     let mut allowed = Vec::new();
     // One after the other: a person answers one question at a time.
     for wanted in wanted {
-        match may_start(wanted, root, options, approve).await {
-            Ok(()) => allowed.push(wanted),
-            Err(problem) => problems.push(*problem),
+        let mut is_allowed = true;
+        for env in &wanted.envs {
+            if let Err(problem) = may_start(wanted, env, root, options, approve).await {
+                is_allowed = false;
+                problems.push(*problem);
+            }
         }
+        allowed.extend(is_allowed.then_some(wanted));
     }
     let ask_one = |wanted: &'a Wanted| {
         async move {
@@ -119,16 +130,17 @@ pub(crate) async fn ask<'a>(
     (answers, problems)
 }
 
-/// Whether a server may be started or reached.
+/// Whether a server may be started with these variables, or reached.
 async fn may_start(
     wanted: &Wanted,
+    env: &BTreeMap<String, SecretRef>,
     root: &Path,
     options: &Options,
     approve: &dyn Approve,
 ) -> Result<(), Box<Diagnostic>> {
     let Some(argv) = argv(&wanted.server) else { return Ok(()) };
-    let command =
-        Command { server: wanted.address.clone(), directory: root.to_owned(), argv, env: wanted.env.clone() };
+    let (server, directory) = (wanted.address.clone(), root.to_owned());
+    let command = Command { server, directory, argv, env: env.clone() };
     let file = options.approvals.clone();
     let looked_up = {
         let command = command.clone();
@@ -176,29 +188,104 @@ async fn list(wanted: &Wanted, root: &Path, options: &Options) -> Result<Vec<Def
     let refuse = |code, message: String, help: String| {
         Box::new(Diagnostic::error(code, &wanted.file, wanted.span, message, help))
     };
-    let argv = argv(&wanted.server);
-    // INVARIANT: looking a variable up may start a program, so that it is only done for a command that was approved
-    // together with its variables.
-    let variables = argv.as_ref().map_or(BTreeMap::new(), |_| wanted.env.clone());
-    let environment =
-        environment::of_server(&variables, &options.environment, root).await.map_err(|why| {
+    let unknown = |why: String| format!("the tools of `{}` are not known: {why}", wanted.address);
+    let told = match argv(&wanted.server) {
+        Some(argv) => started(wanted, argv, root, options).await.map_err(|why| {
             let help = "set it, or correct `env` in the spec; `weir build --offline` needs neither";
             refuse("build::no-variable", why, help.to_owned())
-        })?;
-    let timeout = options.timeout.unwrap_or(match &wanted.server {
-        McpServer::Command { launcher: Launcher::Npx | Launcher::Uvx, .. } => TIMEOUT_OF_PACKAGES,
-        _ => TIMEOUT,
-    });
-    let server = match argv {
-        Some(argv) => Server::Stdio { argv },
-        None => Server::Http { url: url(&wanted.server) },
+        })?,
+        None => reached(wanted, root, options).await.map_err(|why| {
+            let help = "mend it with `weir auth add`, or forget it with `weir auth remove`";
+            refuse("build::no-answer", unknown(why), help.to_owned())
+        })?,
     };
-    let asked = weir_mcp::Options { directory: root.to_owned(), environment, timeout };
-    weir_mcp::list_tools(&server, &asked).await.map_err(|error| {
-        let message = format!("the tools of `{}` are not known: {}", wanted.address, with_source(&error));
-        let message = without_secrets(message, wanted, &asked.environment);
-        refuse("build::no-answer", message, error.help().into_owned())
-    })
+    let Told { server, options, secrets, credential } = told;
+    let listed = weir_mcp::list_tools(&server, &options).await.map_err(|error| {
+        let message = without(&secrets, unknown(with_source(&error)));
+        refuse("build::no-answer", message, help(&error, &wanted.address))
+    })?;
+    // What looks like a key is found later. A token need not look like one.
+    match listed.iter().find(|definition| credential.finds(definition.json.as_str())) {
+        None => Ok(listed),
+        Some(definition) => {
+            let message = format!(
+                "the definition of `{}` has the credential in it that its server was given, and would end up in weir.lock",
+                definition.name
+            );
+            let help = "do not use it until its author has removed that";
+            Err(refuse("spec::secret", message, help.to_owned()))
+        }
+    }
+}
+
+/// A server, and what it is told.
+struct Told {
+    server: Server,
+    options: weir_mcp::Options,
+    /// What nobody else is to read.
+    secrets: Vec<Secret>,
+    /// Finds what convinces it of who asks.
+    credential: Redactor,
+}
+
+/// A server that is started, with its variables.
+///
+/// INVARIANT: looking a variable up may start a program, so that it is only done for a command that was approved together with
+/// its variables.
+async fn started(wanted: &Wanted, argv: Vec<String>, root: &Path, options: &Options) -> Result<Told, String> {
+    let variables = wanted.envs.first().cloned().unwrap_or_default();
+    let environment = environment::of_server(&variables, &options.environment, root).await?;
+    let secrets = variables.keys().filter_map(|name| environment.get(name)).map(Secret::new).collect();
+    let options = asked_with(wanted, root, options, environment, Headers::default());
+    Ok(Told { server: Server::Stdio { argv }, options, secrets, credential: Redactor::default() })
+}
+
+/// A server that is reached, with the credential that this user has stored for it.
+async fn reached(wanted: &Wanted, root: &Path, options: &Options) -> Result<Told, String> {
+    let header = match &options.credentials {
+        Some(credentials) => credentials.header(&wanted.address).await?,
+        None => None,
+    };
+    let pairs = header.iter().map(|(name, value)| (name.as_str(), value.expose()));
+    let headers = Headers::new(pairs).map_err(|error| error.to_string())?;
+    let (mut secrets, credential) = (Vec::new(), Redactor::default());
+    if let Some((_, value)) = &header {
+        // Also without the word before it (`Bearer`), which a server may leave out when it repeats it.
+        let bare = value.expose().rsplit(' ').next().unwrap_or_default();
+        secrets.extend([value.clone(), Secret::new(bare)]);
+    }
+    for secret in &secrets {
+        credential.learn(secret);
+    }
+    let options = asked_with(wanted, root, options, BTreeMap::new(), headers);
+    Ok(Told { server: Server::Http { url: url(&wanted.server) }, options, secrets, credential })
+}
+
+fn asked_with(
+    wanted: &Wanted,
+    root: &Path,
+    options: &Options,
+    environment: BTreeMap<String, String>,
+    headers: Headers,
+) -> weir_mcp::Options {
+    let timeout = options.timeout.unwrap_or(usual_timeout(&wanted.server));
+    weir_mcp::Options { directory: root.to_owned(), environment, headers, timeout }
+}
+
+fn usual_timeout(server: &McpServer) -> Duration {
+    match server {
+        McpServer::Command { launcher: Launcher::Npx | Launcher::Uvx, .. } => TIMEOUT_OF_PACKAGES,
+        McpServer::Command { launcher: Launcher::Project, .. } | McpServer::Remote { .. } => TIMEOUT,
+    }
+}
+
+fn help(error: &weir_mcp::Error, address: &str) -> String {
+    match error {
+        weir_mcp::Error::Credentials { .. } => {
+            format!("store what it wants with `weir auth add {address}`; it is used for building, too")
+        }
+        other => other.help().into_owned(),
+    }
 }
 
 /// The program and its arguments; a program of the project begins with `./`.
@@ -220,8 +307,8 @@ pub(crate) fn url(server: &McpServer) -> String {
 }
 
 /// A server that fails may well print what it was given.
-fn without_secrets(message: String, wanted: &Wanted, environment: &BTreeMap<String, String>) -> String {
-    let secrets = wanted.env.keys().filter_map(|name| environment.get(name)).filter(|value| value.len() > 3);
+fn without(secrets: &[Secret], message: String) -> String {
+    let secrets = secrets.iter().map(Secret::expose).filter(|secret| secret.len() > 3);
     secrets.fold(message, |message, secret| message.replace(secret, "***"))
 }
 

@@ -6,32 +6,41 @@
 
 mod asking;
 mod calling;
+mod children;
 mod commit;
+mod paying;
 mod waiting;
+mod world;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use weir_journal::{mint_run, now};
+use weir_journal::{Appended, mint_run, now};
 use weir_kernel::{
-    About, Body, CallState, Closing, Next, Phase, ResumeReason, RunCancelled, RunErrored, RunFinished,
-    RunParked, RunStarted, Session, SessionCreated, SessionResumed, ToolFailed, Trigger, decide,
+    About, Body, CallState, Closing, Lifecycle, Next, Phase, ResumeReason, RunCancelled, RunErrored,
+    RunFinished, RunParked, RunStarted, Session, SessionResumed, ToolFailed, Trigger, decide,
 };
 use weir_types::{BranchId, CallId, FailureClass, OwnerId, RunId, Seq, Timestamp, text_of};
 
 use self::asking::Attempt;
 use self::calling::Finished;
+use self::commit::Committed;
 pub(crate) use self::commit::attrs;
 pub use self::commit::status;
+pub(crate) use self::paying::Resume;
+use self::paying::Shortage;
+pub(crate) use self::paying::within_budgets;
 use crate::address::Address;
-use crate::draft::{Draft, Nature};
+use crate::draft::{Beside, Draft, Nature};
 use crate::error::EngineError;
+use crate::files::SessionFiles;
 use crate::live::Live;
 use crate::outcome::Outcome;
+use crate::poke::Poke;
 use crate::setup::Runnable;
 use crate::shared::Shared;
 use crate::store;
@@ -40,10 +49,8 @@ use crate::store;
 pub(crate) enum Command {
     /// Something was said, or happened.
     Input {
-        /// How the session begins, if it does.
-        created: Option<Box<SessionCreated>>,
-        /// What.
-        body: Box<Body>,
+        /// What, in order; a session that begins does so with the first.
+        bodies: Vec<Body>,
         /// Who.
         actor: String,
         /// Told when it is durable.
@@ -51,7 +58,14 @@ pub(crate) enum Command {
     },
     /// Go on, whatever stopped it.
     Resume {
+        /// What for.
+        resume: Resume,
         /// Told when it is durable.
+        reply: Reply,
+    },
+    /// Look whether there is something to do: in the journal, and in the sessions behind it.
+    Look {
+        /// Told before it does.
         reply: Reply,
     },
 }
@@ -101,6 +115,8 @@ pub(crate) struct Actor {
     durable: Seq,
     snapshot: Seq,
     draft: Draft,
+    /// The journal's word for the newest append of ours: what permits are made from.
+    acknowledged: Option<Appended>,
     hold: Hold,
     /// The dead process that the session is taken over from.
     replacing: Option<OwnerId>,
@@ -109,16 +125,20 @@ pub(crate) struct Actor {
     calls: JoinSet<Finished>,
     call_ids: HashMap<tokio::task::Id, CallId>,
     cancel_calls: CancellationToken,
+    /// The files, as the calls under way see them.
+    files: Option<Arc<SessionFiles>>,
     commands: mpsc::Receiver<Command>,
     replies: Vec<Reply>,
     /// Someone asked to go on; not written down yet.
-    resuming: bool,
+    resuming: Option<Resume>,
+    /// A call waits for what others have set aside.
+    shortage: Option<Shortage>,
     /// When a failed model call is repeated.
     retry_at: Option<Instant>,
     /// When an approval expires.
     due: Option<Timestamp>,
     standing: watch::Sender<Standing>,
-    poke: Arc<Notify>,
+    poke: Arc<Poke>,
     live: Arc<Live>,
 }
 
@@ -128,7 +148,7 @@ impl Actor {
         address: Address,
         commands: mpsc::Receiver<Command>,
         standing: watch::Sender<Standing>,
-        poke: Arc<Notify>,
+        poke: Arc<Poke>,
     ) -> Self {
         let (branch, live) = (address.branch_id(), shared.live(&address));
         let cancel_calls = shared.stopping.child_token();
@@ -140,6 +160,7 @@ impl Actor {
             durable: Seq(0),
             snapshot: Seq(0),
             draft: Draft::default(),
+            acknowledged: None,
             hold: Hold::None,
             replacing: None,
             runnable: None,
@@ -147,9 +168,11 @@ impl Actor {
             calls: JoinSet::new(),
             call_ids: HashMap::new(),
             cancel_calls,
+            files: None,
             commands,
             replies: Vec::new(),
-            resuming: false,
+            resuming: None,
+            shortage: None,
             retry_at: None,
             due: None,
             standing,
@@ -174,7 +197,8 @@ impl Actor {
 
     fn refuse_rest(&mut self, error: &EngineError) {
         while let Ok(command) = self.commands.try_recv() {
-            let (Command::Input { reply, .. } | Command::Resume { reply, .. }) = command;
+            let (Command::Input { reply, .. } | Command::Resume { reply, .. } | Command::Look { reply }) =
+                command;
             let _ = reply.send(Err(error.clone()));
         }
     }
@@ -197,29 +221,48 @@ impl Actor {
     /// Folds what is in the journal, and then what is drafted and cannot be taken back.
     async fn reload(&mut self) -> Result<(), EngineError> {
         let loaded = store::load(&*self.shared.setup.journal, &self.address).await?;
-        let fork = match loaded {
+        let preface = match loaded {
             Some(loaded) => {
                 (self.session, self.snapshot) = (loaded.session, loaded.snapshot);
-                loaded.fork
+                loaded.preface
             }
             None => {
                 self.session = Session::default();
-                None
+                Vec::new()
             }
         };
-        self.durable = self.session.seq;
+        self.folded_to(self.session.seq);
+        if self.calls.is_empty() {
+            // Somebody else may have changed them; while calls run, only they do.
+            self.files = None;
+        }
         if self.hold == Hold::Claiming {
             self.hold = Hold::None;
         }
         let old = std::mem::take(&mut self.draft);
-        if let Some(fork) = fork {
-            self.draft.add(&mut self.session, fork.into(), About::default(), Nature::Decision);
-        }
+        self.draft.preface(&mut self.session, preface);
         self.draft.take_facts(&mut self.session, old);
-        if self.resuming {
+        // What someone else has halted in between, or an import, is not what they wanted to go on with.
+        let is_halted = matches!(self.session.lifecycle, Lifecycle::Halted(_));
+        if self.resuming.is_some() && !(is_halted && self.session.active_run().is_some()) {
             self.go_on();
         }
         Ok(())
+    }
+
+    /// Everything up to here is in the journal, and folded.
+    fn folded_to(&mut self, seq: Seq) {
+        self.durable = seq;
+        self.poke.know(seq);
+    }
+
+    /// Something is being done. Who waits for a result is not woken to hear it again.
+    fn is_working(&self) {
+        self.standing.send_if_modified(|standing| {
+            let is_news = !matches!(standing, Standing::Working);
+            *standing = Standing::Working;
+            is_news
+        });
     }
 
     /// Decides, and does what was decided.
@@ -237,7 +280,7 @@ impl Actor {
         let next = decide(&self.session, &runnable.agent, now());
         match next {
             Next::Rest => self.pause(None).await,
-            Next::Wait { due } => self.pause(due).await,
+            Next::Wait { due } => self.wait_for_people(&runnable, due).await,
             Next::Busy => self.write_down_and_wait().await,
             Next::StartRun => Ok(self.start_run(Trigger::Input)),
             Next::CallModel { begin, attempt, not_before } => {
@@ -246,10 +289,10 @@ impl Actor {
             Next::Compact { begin, attempt, not_before, plan } => {
                 self.ask_summary(&runnable, begin, attempt, not_before, plan).await
             }
-            Next::RequestTools(uses) => Ok(self.request_tools(&runnable.agent, uses)),
-            Next::Authorise(calls) => self.authorise(&runnable.agent, &calls).await,
+            Next::RequestTools(uses) => Ok(self.request_tools(&runnable, uses)),
+            Next::Authorise(calls) => Ok(self.authorise(&runnable, &calls)),
             Next::AskAgain(calls) => Ok(self.ask_again(&calls)),
-            Next::Execute(calls) => self.execute(&runnable.agent, &calls).await,
+            Next::Execute(calls) => self.execute(&runnable, &calls).await,
             Next::Close(closings) => Ok(self.close(closings)),
             Next::Cancel(closings) => self.end(closings, RunCancelled {}.into()).await,
             Next::Park { why, closing } => self.end(closing, RunParked { why }.into()).await,
@@ -274,6 +317,7 @@ impl Actor {
             return Ok(Some(Arc::clone(runnable)));
         }
         let runnable = self.shared.setup.agents.agent(&created.agent).await.map_err(EngineError::Agent)?;
+        let runnable = within_budgets(runnable);
         self.runnable = run.map(|run| (run, Arc::clone(&runnable)));
         Ok(Some(runnable))
     }
@@ -320,7 +364,8 @@ impl Actor {
         self.hold = Hold::Claiming;
         // A session that was left in good order has no owner, and nothing under way.
         let went_down = self.replacing.is_some() || self.has_effects_under_way();
-        self.resumed(if went_down { ResumeReason::Recovery } else { ResumeReason::Input });
+        let reason = if went_down { ResumeReason::Recovery } else { ResumeReason::Input };
+        self.resumed(reason, &Resume::default());
     }
 
     fn has_effects_under_way(&self) -> bool {
@@ -332,11 +377,14 @@ impl Actor {
         self.decided(RunStarted { run: mint_run(), trigger, lane: "direct".to_owned() })
     }
 
-    fn resumed(&mut self, reason: ResumeReason) {
+    fn resumed(&mut self, reason: ResumeReason, resume: &Resume) {
         self.hold = Hold::Claiming;
         let (owner, about) = (self.shared.setup.owners.me(), self.about(None));
-        let resumed = SessionResumed { reason, owner };
-        self.draft.add(&mut self.session, resumed.into(), about, Nature::Decision);
+        let about = About { actor: resume.actor.clone().or(about.actor.clone()), ..about };
+        let resumed = SessionResumed { reason, owner, budget: resume.budget };
+        let id = weir_journal::mint();
+        let beside = Beside { id, parts: self.raise(resume, id, &about) };
+        self.draft.add_with(&mut self.session, resumed.into(), about, Nature::Decision, beside);
     }
 
     fn close(&mut self, closings: Vec<Closing>) -> Flow {
@@ -347,6 +395,8 @@ impl Actor {
                 class: closing.class,
                 message: closing.message,
                 outcome: closing.outcome,
+                log: Vec::new(),
+                bill: None,
             });
         }
         Flow::Again
@@ -357,8 +407,14 @@ impl Actor {
         if self.stop_effects().await {
             return Ok(Flow::Again);
         }
+        if self.claim_before_ending().await? == Committed::Rebased {
+            return Ok(Flow::Again);
+        }
         self.close(closings);
-        self.decided(last);
+        let wake = self.wake_parent().await?;
+        self.claim();
+        let about = self.about(None);
+        self.draft.add_beside(&mut self.session, last, about, Nature::Decision, wake);
         self.commit(Release::Yes).await?;
         Ok(Flow::Again)
     }

@@ -44,7 +44,7 @@ fn wake(shared: &Arc<Shared>, event: &Event) {
     }
     let branch = BranchId { stream: event.stream.clone(), branch: event.branch.clone() };
     let Some(address) = Address::of(&branch) else { return };
-    if !shared.poke(&address) && shared.setup.options.adopt == Adopt::All {
+    if !shared.poke(&address, event.seq) && shared.setup.options.adopt == Adopt::All {
         // It looks at its stream first thing; if another process runs it, it leaves again.
         let _ = shared.activate(&address);
     }

@@ -3,7 +3,9 @@
 
 use weir_journal::{NewEvent, Part, mint, now};
 use weir_kernel::{About, At, Body, Session};
-use weir_types::{Hash, Kind, Meta};
+use weir_types::{CallId, EventId, Hash, Kind, Meta};
+
+use crate::budgets;
 
 /// Whether an event can be taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +20,6 @@ pub(crate) enum Nature {
 #[derive(Default)]
 pub(crate) struct Draft {
     events: Vec<Drafted>,
-    /// Sessions that begin in the same append.
-    children: Vec<Part>,
 }
 
 struct Drafted {
@@ -27,6 +27,16 @@ struct Drafted {
     body: Body,
     about: About,
     nature: Nature,
+    /// What goes to other streams in the same append, such as the beginning of a child.
+    beside: Vec<Part>,
+    /// What purses are told about it.
+    settled: Vec<Part>,
+}
+
+/// What goes to other streams in the same append, and the id of the event it goes with.
+pub(crate) struct Beside {
+    pub(crate) id: EventId,
+    pub(crate) parts: Vec<Part>,
 }
 
 impl Draft {
@@ -36,25 +46,62 @@ impl Draft {
 
     /// Adds an event and folds it. Its time is fixed here, so that the fold is the same as a later reader's.
     pub(crate) fn add(&mut self, session: &mut Session, body: Body, about: About, nature: Nature) {
-        let event = new_event(&body, &about);
+        self.add_beside(session, body, about, nature, None);
+    }
+
+    /// The same, with what goes to another stream in the same append.
+    pub(crate) fn add_beside(
+        &mut self,
+        session: &mut Session,
+        body: Body,
+        about: About,
+        nature: Nature,
+        beside: Option<Part>,
+    ) {
+        let beside = Beside { id: id_of(&body), parts: beside.into_iter().collect() };
+        self.add_with(session, body, about, nature, beside);
+    }
+
+    /// The same, where what goes to other streams names the event.
+    pub(crate) fn add_with(
+        &mut self,
+        session: &mut Session,
+        body: Body,
+        about: About,
+        nature: Nature,
+        beside: Beside,
+    ) {
+        let Beside { id, parts: beside } = beside;
+        let event = event_as(id, &body, &about);
         let ts = event.at().unwrap_or_default().max(session.ts);
-        session.apply_body(At { seq: session.seq.next(), ts, id: event.id() }, &body);
-        self.events.push(Drafted { event, body, about, nature });
+        // INVARIANT: this is the one place where the end of a request is noticed, whatever ends it, so that what was set aside
+        // for it is settled in the same append.
+        let pending = session.pending();
+        session.apply_body(At { seq: session.seq.next(), ts, id }, &body);
+        let told = pending.map(|pending| pending.ended_by(&body, session)).unwrap_or_default();
+        let settled = told.iter().filter_map(|told| settlement(told, &about)).collect();
+        self.events.push(Drafted { event, body, about, nature, beside, settled });
     }
 
-    pub(crate) fn add_child(&mut self, part: Part) {
-        self.children.push(part);
+    /// Adds what has to come before anything else.
+    pub(crate) fn preface(&mut self, session: &mut Session, bodies: Vec<Body>) {
+        for body in bodies {
+            self.add(session, body, About::default(), Nature::Decision);
+        }
     }
 
-    /// The events and the children's parts, as they are appended.
+    /// The events, and what goes to other streams with them, as they are appended.
     pub(crate) fn to_append(&self) -> (Vec<NewEvent>, Vec<Part>) {
-        (self.events.iter().map(|drafted| drafted.event.clone()).collect(), self.children.clone())
+        let events = self.events.iter().map(|drafted| drafted.event.clone()).collect();
+        let others = self.events.iter().flat_map(|drafted| drafted.settled.iter().chain(&drafted.beside));
+        (events, others.cloned().collect())
     }
 
     /// Takes over what happened from a draft whose session has moved on. What was only decided is decided again.
     pub(crate) fn take_facts(&mut self, session: &mut Session, old: Self) {
         for fact in old.events.into_iter().filter(|drafted| drafted.nature == Nature::Fact) {
-            self.add(session, fact.body, fact.about, Nature::Fact);
+            let beside = Beside { id: id_of(&fact.body), parts: fact.beside };
+            self.add_with(session, fact.body, fact.about, Nature::Fact, beside);
         }
     }
 
@@ -63,8 +110,23 @@ impl Draft {
     }
 }
 
+/// What a purse is told, as a part of an append.
+fn settlement(told: &Body, about: &About) -> Option<Part> {
+    let scope = match told {
+        Body::BudgetSettled(told) => &told.scope,
+        Body::BudgetReleased(told) => &told.scope,
+        _ => return None,
+    };
+    let about = About { duration_ms: None, ..about.clone() };
+    Some(budgets::beside(scope, new_event(told, &about)))
+}
+
 /// An event that has no place yet, stamped with the time it is made at.
 pub(crate) fn new_event(body: &Body, about: &About) -> NewEvent {
+    event_as(id_of(body), body, about)
+}
+
+fn event_as(id: EventId, body: &Body, about: &About) -> NewEvent {
     #[expect(
         clippy::expect_used,
         reason = "bodies hold text, numbers and JSON; none of their maps has other keys"
@@ -74,7 +136,20 @@ pub(crate) fn new_event(body: &Body, about: &About) -> NewEvent {
     let kind: Kind = body.kind_str().parse().expect("every kind is a valid name");
     // Only an absurd actor or trace makes meta too long; the event matters more than its label.
     let meta = about.encode().unwrap_or_else(|_| Meta::default());
-    NewEvent::new(kind, payload).with_meta(meta).with_refs(refs(body)).with_identity(mint(), now())
+    NewEvent::new(kind, payload).with_meta(meta).with_refs(refs(body)).with_identity(id, now())
+}
+
+/// A call is found by its id alone: the event that asks for it has the same.
+fn id_of(body: &Body) -> EventId {
+    match body {
+        Body::ToolRequested(asked) => event_of(asked.call),
+        _ => mint(),
+    }
+}
+
+/// The event that asked for a call.
+pub(crate) fn event_of(call: CallId) -> EventId {
+    EventId::from_u128(u128::from_be_bytes(call.to_bytes()))
 }
 
 /// The blobs an event needs.
@@ -83,6 +158,7 @@ fn refs(body: &Body) -> Vec<Hash> {
         Body::ModelRequested(body) => vec![body.prompt, body.tools],
         Body::FileWritten(body) => vec![body.hash],
         Body::MemoryStored(body) => vec![body.hash],
+        Body::ToolCompleted(body) => body.whole.into_iter().collect(),
         _ => Vec::new(),
     }
 }

@@ -6,19 +6,23 @@ use std::time::Duration;
 
 use weir_journal::{Branch, Expected, Fork, Ownership, Part, mint_session};
 use weir_kernel::{
-    About, ApprovalDenied, ApprovalGranted, Body, ExternalSignal, RunCancelRequested, Session, SessionClosed,
-    SessionCreated, SessionHalted, SessionUpdated, UserMessage,
+    Allowance, Body, ExternalSignal, FileWritten, RunCancelRequested, Session, SessionClosed, SessionCreated,
+    SessionHalted, SessionUpdated, UserMessage, Verdict,
 };
 use weir_types::{Block, BranchName, Json, Seq};
+use weir_workspace::{Change, Files};
 
-use crate::actor::{Command, attrs};
+use crate::actor::{Command, Resume, attrs, within_budgets};
 use crate::address::Address;
 use crate::adopt;
-use crate::draft::{Draft, Nature};
+use crate::budgets;
+use crate::draft::Draft;
 use crate::error::EngineError;
+use crate::files;
 use crate::input;
 use crate::outcome::Outcome;
 use crate::owners::Standing;
+use crate::purses::{self, Balance};
 use crate::rebuild::{self, Rebuilt};
 use crate::setup::{Adopt, Setup};
 use crate::shared::Shared;
@@ -27,7 +31,7 @@ use crate::watch::Updates;
 
 /// Runs sessions. Cheap to clone; all clones are the same engine.
 #[derive(Clone)]
-pub struct Engine(Arc<Shared>);
+pub struct Engine(pub(crate) Arc<Shared>);
 
 /// A session to begin.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +44,8 @@ pub struct New {
     pub title: Option<String>,
     /// For people and filters.
     pub labels: BTreeMap<String, String>,
+    /// The files it begins with. Their contents must be in the blob store.
+    pub files: Vec<FileWritten>,
 }
 
 /// What is said to a session.
@@ -93,6 +99,10 @@ impl Engine {
     /// When the agent cannot be had, or nothing can be written down.
     pub async fn begin(&self, address: &Address, new: New, said: Said) -> Result<Seq, EngineError> {
         let runnable = self.0.setup.agents.agent(&new.agent).await.map_err(EngineError::Agent)?;
+        let admitted = runnable.tools.admit(&new.principal, &new.agent);
+        if admitted.verdict != Verdict::Allow {
+            return Err(EngineError::Denied(admitted.because));
+        }
         let created = SessionCreated {
             agent: new.agent,
             manifest: runnable.manifest,
@@ -103,13 +113,9 @@ impl Engine {
             lane: "direct".to_owned(),
         };
         let (body, actor) = message(said);
-        input::command(&self.0, address, |reply| Command::Input {
-            created: Some(Box::new(created.clone())),
-            body: Box::new(body.clone()),
-            actor: actor.clone(),
-            reply,
-        })
-        .await
+        let files = new.files.into_iter().map(Body::from);
+        let bodies: Vec<Body> = std::iter::once(created.into()).chain(files).chain([body]).collect();
+        self.command(address, bodies, &actor).await
     }
 
     /// Says something to a session and runs it here. Durable when it returns.
@@ -118,10 +124,13 @@ impl Engine {
     /// [`EngineError::Owned`] when another process runs it; then nothing was said.
     pub async fn say(&self, address: &Address, said: Said) -> Result<Seq, EngineError> {
         let (body, actor) = message(said);
+        self.command(address, vec![body], &actor).await
+    }
+
+    async fn command(&self, address: &Address, bodies: Vec<Body>, actor: &str) -> Result<Seq, EngineError> {
         input::command(&self.0, address, |reply| Command::Input {
-            created: None,
-            body: Box::new(body.clone()),
-            actor: actor.clone(),
+            bodies: bodies.clone(),
+            actor: actor.to_owned(),
             reply,
         })
         .await
@@ -132,7 +141,55 @@ impl Engine {
     /// # Errors
     /// When another process runs it, or there is nothing to go on with.
     pub async fn resume(&self, address: &Address) -> Result<Seq, EngineError> {
-        input::command(&self.0, address, |reply| Command::Resume { reply }).await
+        self.go_on(address, Resume::default()).await
+    }
+
+    /// The same with more than a limit had left: for the run, or for the purse that had too little.
+    ///
+    /// # Errors
+    /// When the one who gives it may not, or no limit had stopped the session; besides those of [`Engine::resume`].
+    pub async fn resume_with(
+        &self,
+        address: &Address,
+        budget: Allowance,
+        actor: &str,
+    ) -> Result<Seq, EngineError> {
+        let session = self.state(address, None).await?;
+        let Some(created) = &session.created else { return Err(EngineError::NoSession(address.clone())) };
+        let runnable = self.0.setup.agents.agent(&created.agent).await.map_err(EngineError::Agent)?;
+        if !runnable.budgets.raised_by.iter().any(|name| name == actor) {
+            let denied =
+                format!("`{actor}` may not raise a budget; only an administrator of the data directory may");
+            return Err(EngineError::Denied(denied));
+        }
+        let resume = Resume { actor: Some(actor.to_owned()), budget: Some(budget) };
+        self.go_on(address, resume).await
+    }
+
+    async fn go_on(&self, address: &Address, resume: Resume) -> Result<Seq, EngineError> {
+        // What a crash cut off goes on as soon as there is a task for it, and may be over before the command gets there.
+        let was_cut_off = self.state(address, None).await?.active_run().is_some();
+        match input::command(&self.0, address, |reply| Command::Resume { resume: resume.clone(), reply })
+            .await
+        {
+            Err(EngineError::NothingToResume(_)) if was_cut_off => Ok(self.state(address, None).await?.seq),
+            resumed => resumed,
+        }
+    }
+
+    /// The purses that the next call of a session would be paid from, and how they stand.
+    ///
+    /// # Errors
+    /// When there is no such session, or its agent cannot be had.
+    pub async fn balances(&self, address: &Address) -> Result<Vec<Balance>, EngineError> {
+        let session = self.state(address, None).await?;
+        let Some(created) = &session.created else { return Err(EngineError::NoSession(address.clone())) };
+        let runnable = self.0.setup.agents.agent(&created.agent).await.map_err(EngineError::Agent)?;
+        let runnable = within_budgets(runnable);
+        let run = session.run.as_ref().map(|run| run.id);
+        let shares = budgets::shares(&runnable.budgets, address.session, created, run);
+        let paid = budgets::paid_from(&shares, created, (self.0.setup.options.clock)());
+        purses::balances_of(&*self.0.setup.journal, paid).await
     }
 
     /// Waits until a session has nothing to do, running it if need be, and says what came of its latest run.
@@ -195,24 +252,6 @@ impl Engine {
         self.input(address, SessionClosed { reason: reason.to_owned() }, actor).await
     }
 
-    /// Says yes to a call.
-    ///
-    /// # Errors
-    /// When there is no such session, or it is closed.
-    pub async fn approve(&self, address: &Address, granted: ApprovalGranted) -> Result<Seq, EngineError> {
-        let actor = granted.by.clone();
-        self.input(address, granted, &actor).await
-    }
-
-    /// Says no to a call.
-    ///
-    /// # Errors
-    /// When there is no such session, or it is closed.
-    pub async fn deny(&self, address: &Address, denied: ApprovalDenied) -> Result<Seq, EngineError> {
-        let actor = denied.by.clone();
-        self.input(address, denied, &actor).await
-    }
-
     /// Changes a session's title or labels.
     ///
     /// # Errors
@@ -244,11 +283,11 @@ impl Engine {
         let branch = journal.fork(Fork { from: from.branch_id(), at, name: name.clone() }).await?;
         let address = Address { session: from.session, branch: name };
         let loaded = store::load(&**journal, &address).await?;
-        let Some((mut session, fork)) = loaded.and_then(|loaded| Some((loaded.session, loaded.fork?))) else {
+        let Some(loaded) = loaded.filter(|loaded| !loaded.preface.is_empty()) else {
             return Ok((address, branch));
         };
-        let mut draft = Draft::default();
-        draft.add(&mut session, fork.into(), About::default(), Nature::Decision);
+        let (mut session, mut draft) = (loaded.session, Draft::default());
+        draft.preface(&mut session, loaded.preface);
         let part = Part {
             branch: address.branch_id(),
             expected: Expected::Exactly(at),
@@ -267,7 +306,32 @@ impl Engine {
     /// When there is no such session, or it cannot be read.
     pub async fn state(&self, address: &Address, at: Option<Seq>) -> Result<Session, EngineError> {
         let loaded = store::load_until(&*self.0.setup.journal, address, at).await?;
-        loaded.map(|loaded| loaded.session).ok_or_else(|| EngineError::NoSession(address.clone()))
+        loaded.map(store::Loaded::state).ok_or_else(|| EngineError::NoSession(address.clone()))
+    }
+
+    /// The files of a session, now or at a past event.
+    ///
+    /// # Errors
+    /// When there is no such session, or it cannot be read.
+    pub async fn files(&self, address: &Address, at: Option<Seq>) -> Result<Files, EngineError> {
+        let (journal, branch) = (&*self.0.setup.journal, address.branch_id());
+        if journal.head(&branch).await?.is_none() {
+            return Err(EngineError::NoSession(address.clone()));
+        }
+        Ok(files::files_at(journal, &branch, at).await?)
+    }
+
+    /// Changes the files of a session that is at rest, without running it. Their contents must be in the blob store.
+    ///
+    /// # Errors
+    /// When there is no such session, it is closed, or a run of it may be changing files itself.
+    pub async fn change_files(
+        &self,
+        address: &Address,
+        changes: &[Change],
+        actor: &str,
+    ) -> Result<Seq, EngineError> {
+        input::post_all(&self.0, address, changes.iter().map(files::body_of).collect(), actor).await
     }
 
     /// A past request, made again; `n` counts from 1.
@@ -283,27 +347,14 @@ impl Engine {
     /// # Errors
     /// When the journal cannot be read.
     pub async fn runner(&self, address: &Address) -> Result<Option<Option<u32>>, EngineError> {
-        let filter =
-            weir_journal::ListFilter { status: Some(weir_journal::Status::Running), ..Default::default() };
-        let mut after = None;
-        loop {
-            let page =
-                self.0.setup.journal.list(filter.clone(), after.take(), weir_journal::PAGE_MAX).await?;
-            let found = page.iter().find(|listed| listed.branch == address.branch_id());
-            if let Some(owner) = found.and_then(|listed| listed.owner) {
-                return Ok(match self.0.setup.owners.standing(owner).await {
-                    Ok(Standing::Alive { pid }) => Some(pid),
-                    Ok(Standing::Dead) => None,
-                    Err(_) => Some(None),
-                });
-            }
-            match page.last() {
-                Some(last) if found.is_none() && page.len() == weir_journal::PAGE_MAX => {
-                    after = Some(last.after());
-                }
-                _ => return Ok(None),
-            }
-        }
+        let listed = self.0.setup.journal.listed(&address.branch_id()).await?;
+        let running = listed.filter(|listed| listed.attrs.status == weir_journal::Status::Running);
+        let Some(owner) = running.and_then(|listed| listed.owner) else { return Ok(None) };
+        Ok(match self.0.setup.owners.standing(owner).await {
+            Ok(Standing::Alive { pid }) => Some(pid),
+            Ok(Standing::Dead) => None,
+            Err(_) => Some(None),
+        })
     }
 }
 

@@ -7,9 +7,10 @@ use weir_blobs::{GetError, PutError};
 use weir_journal::{AppendError, ForkError, ReadError};
 use weir_kernel::FoldError;
 use weir_models::ModelError;
-use weir_types::{Explain, Fault};
+use weir_types::{Explain, Fault, StreamName};
 
 use crate::address::Address;
+use crate::approvals::ApprovalError;
 
 /// Any error that can explain itself and travel between tasks.
 pub type Explained = Arc<dyn Explain + Send + Sync>;
@@ -40,6 +41,15 @@ pub enum EngineError {
     /// There is nothing to go on with.
     #[error("session {0} has nothing to go on with")]
     NothingToResume(Address),
+    /// A run of it is under way.
+    #[error("session {0} is at work")]
+    Busy(Address),
+    /// Someone may not do this.
+    #[error("{0}")]
+    Denied(String),
+    /// A decision about a call does not fit.
+    #[error("{0}")]
+    Approval(#[from] ApprovalError),
     /// Its agent cannot be had.
     #[error("{0}")]
     Agent(Explained),
@@ -69,6 +79,17 @@ pub enum EngineError {
         /// The event.
         source: Arc<FoldError>,
     },
+    /// An event of a purse makes no sense.
+    #[error("the purse `{stream}` cannot be read: {source}")]
+    Purse {
+        /// Its stream.
+        stream: StreamName,
+        /// The event.
+        source: Arc<FoldError>,
+    },
+    /// No limit had stopped it.
+    #[error("session {0} was not stopped by a limit that a budget could raise")]
+    NothingToRaise(Address),
     /// The file that shows this process to be alive cannot be made.
     #[error("cannot register this process in `{path}`")]
     Register {
@@ -106,10 +127,15 @@ impl Explain for EngineError {
             Self::Closed(_) => "engine::closed",
             Self::Halted(_) => "engine::halted",
             Self::NothingToResume(_) => "engine::nothing-to-resume",
+            Self::Busy(_) => "engine::busy",
+            Self::Denied(_) => "engine::denied",
             Self::Unreadable { .. } => "engine::unreadable",
+            Self::Purse { .. } => "engine::purse",
+            Self::NothingToRaise(_) => "engine::nothing-to-raise",
             Self::Register { .. } => "engine::register",
             Self::NoRequest { .. } => "engine::no-request",
             Self::Stopping => "engine::stopping",
+            Self::Approval(error) => error.code(),
             Self::Agent(error) => error.code(),
             Self::Model(error) => error.code(),
             Self::Append(error) => error.code(),
@@ -132,12 +158,20 @@ impl Explain for EngineError {
             Self::Closed(_) => "begin a new session, or fork this one at an event before it was closed".into(),
             Self::Halted(address) => format!("go on with `weir session resume {address}`").into(),
             Self::NothingToResume(address) => format!("say something: `weir chat AGENT --session {address}`").into(),
-            Self::Unreadable { .. } => {
+            Self::Busy(address) => format!(
+                "wait until it rests, or stop it with `weir session cancel {address}`; if a crash has cut it off, go on with \
+                 `weir session resume {address}`"
+            )
+            .into(),
+            Self::Denied(_) => "ask an administrator of the data directory; nothing was done".into(),
+            Self::NothingToRaise(address) => format!("see why it stopped with `weir session show {address}`, and resume it without giving it more").into(),
+            Self::Unreadable { .. } | Self::Purse { .. } => {
                 "it was written by a newer version, or damaged: update weir, or run `weir verify`".into()
             }
             Self::Register { .. } => "check free space and permissions with `weir doctor`".into(),
             Self::NoRequest { address, .. } => format!("see `weir session show {address}`").into(),
             Self::Stopping => "repeat it when the engine is up again; nothing was changed".into(),
+            Self::Approval(error) => error.help(),
             Self::Agent(error) => error.help(),
             Self::Model(error) => error.help(),
             Self::Append(error) => error.help(),
@@ -150,10 +184,17 @@ impl Explain for EngineError {
 
     fn fault(&self) -> Fault {
         match self {
-            Self::Owned { .. } | Self::Exists(_) | Self::Closed(_) | Self::Halted(_) => Fault::Conflict,
-            Self::NoSession(_) | Self::NothingToResume(_) | Self::NoRequest { .. } => Fault::Missing,
-            Self::Unreadable { .. } => Fault::Damaged,
+            Self::Owned { .. } | Self::Exists(_) | Self::Closed(_) | Self::Halted(_) | Self::Busy(_) => {
+                Fault::Conflict
+            }
+            Self::Denied(_) => Fault::Denied,
+            Self::NoSession(_)
+            | Self::NothingToResume(_)
+            | Self::NothingToRaise(_)
+            | Self::NoRequest { .. } => Fault::Missing,
+            Self::Unreadable { .. } | Self::Purse { .. } => Fault::Damaged,
             Self::Register { .. } | Self::Stopping => Fault::Storage,
+            Self::Approval(error) => error.fault(),
             Self::Agent(error) => error.fault(),
             Self::Model(error) => error.fault(),
             Self::Append(error) => error.fault(),

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use weir_journal::{AppendError, Expected, Ownership, Part};
 use weir_kernel::{About, Body, Lifecycle};
-use weir_types::Seq;
+use weir_types::{Seq, StopReason};
 
 use crate::actor::{Command, Reply, Standing, attrs};
 use crate::address::Address;
+use crate::approvals;
 use crate::draft::{Draft, Nature};
 use crate::error::EngineError;
 use crate::outcome::Outcome;
@@ -51,20 +52,25 @@ pub(crate) async fn post(
     body: Body,
     actor: &str,
 ) -> Result<Seq, EngineError> {
+    post_all(shared, address, vec![body], actor).await
+}
+
+/// The same with several, together or not at all.
+pub(crate) async fn post_all(
+    shared: &Arc<Shared>,
+    address: &Address,
+    bodies: Vec<Body>,
+    actor: &str,
+) -> Result<Seq, EngineError> {
     if let Some(handle) = shared.find(address) {
-        let input = |reply| Command::Input {
-            created: None,
-            body: Box::new(body.clone()),
-            actor: actor.to_owned(),
-            reply,
-        };
+        let input = |reply| Command::Input { bodies: bodies.clone(), actor: actor.to_owned(), reply };
         if let Some(answer) = send(&handle, input).await {
             return answer;
         }
     }
     let mut last = None;
     for _ in 0..TRIES_MAX {
-        match append(shared, address, &body, actor).await {
+        match append(shared, address, &bodies, actor).await {
             Err(EngineError::Append(error)) if matches!(*error, AppendError::Conflict { .. }) => {
                 last = Some(EngineError::Append(error));
             }
@@ -74,45 +80,67 @@ pub(crate) async fn post(
     Err(last.unwrap_or_else(|| EngineError::NoSession(address.clone())))
 }
 
-async fn append(shared: &Shared, address: &Address, body: &Body, actor: &str) -> Result<Seq, EngineError> {
+async fn append(
+    shared: &Shared,
+    address: &Address,
+    bodies: &[Body],
+    actor: &str,
+) -> Result<Seq, EngineError> {
     let journal = &*shared.setup.journal;
     let loaded = store::load(journal, address).await?;
     let Some(loaded) = loaded.filter(|loaded| loaded.session.created.is_some()) else {
         return Err(EngineError::NoSession(address.clone()));
     };
     let head = loaded.session.seq;
-    let mut session = loaded.session;
+    let (mut session, mut draft) = (loaded.session, Draft::default());
+    draft.preface(&mut session, loaded.preface);
     if let Lifecycle::Closed(_) = session.lifecycle {
         return Err(EngineError::Closed(address.clone()));
     }
-    let mut draft = Draft::default();
-    if let Some(fork) = loaded.fork {
-        draft.add(&mut session, fork.into(), About::default(), Nature::Decision);
+    if bodies.iter().any(changes_files) && session.active_run().is_some() {
+        return Err(EngineError::Busy(address.clone()));
     }
+    approvals::check_all(address, &session, bodies)?;
     let run = session.run.as_ref().map(|run| run.id);
     let about = About { actor: Some(actor.to_owned()), run, ..About::default() };
-    draft.add(&mut session, body.clone(), about, Nature::Fact);
+    for body in bodies {
+        draft.add(&mut session, body.clone(), about.clone(), Nature::Fact);
+    }
+    let (events, others) = draft.to_append();
     let part = Part {
         branch: address.branch_id(),
         expected: Expected::Exactly(head),
         key: None,
         owner: Ownership::Unchecked,
-        events: draft.to_append().0,
+        events,
         attrs: Some(attrs(&session)),
     };
-    let appended = journal.append(vec![part]).await?;
+    let appended = journal.append(std::iter::once(part).chain(others).collect()).await?;
     Ok(appended.first().map_or(session.seq, |appended| appended.last))
+}
+
+/// Whether it is about files, which nobody else changes while a run may: a call that is to be repeated would find others.
+pub(crate) fn changes_files(body: &Body) -> bool {
+    matches!(body, Body::FileWritten(_) | Body::FileDeleted(_))
 }
 
 /// Waits until the session has nothing to do, running it if need be, and says what came of it.
 pub(crate) async fn settle(shared: &Arc<Shared>, address: &Address) -> Result<Outcome, EngineError> {
     let mut standing = shared.activate(address)?.standing;
+    let mut is_stale = true;
     loop {
         let now = standing.borrow_and_update().clone();
         match now {
+            // Someone may have decided since, here or in a session behind it.
+            Standing::Resting(outcome) if is_stale && outcome.stop == StopReason::Approval => {
+                command(shared, address, |reply| Command::Look { reply }).await?;
+                standing = shared.activate(address)?.standing;
+                is_stale = false;
+                continue;
+            }
             Standing::Resting(outcome) => return Ok((*outcome).clone()),
             Standing::Failed(error) => return Err(error),
-            Standing::Working => {}
+            Standing::Working => is_stale = false,
         }
         if standing.changed().await.is_err() {
             // The task ended between two looks.

@@ -9,7 +9,7 @@
 //! use futures_util::FutureExt;
 //! use futures_util::future::BoxFuture;
 //! use weir_blobs::{Blobs, MemoryBlobs};
-//! use weir_engine::{Agents, Engine, Explained, Functions, LockFiles, New, Options, Runnable, Said, Setup};
+//! use weir_engine::{Agents, Budgets, Engine, Explained, Functions, LockFiles, New, Options, Runnable, Said, Setup};
 //! use weir_journal::MemoryJournal;
 //! use weir_kernel::{Agent, Limits};
 //! use weir_models::Echo;
@@ -29,13 +29,14 @@
 //! let (model, card) = Catalog::default().find("offline/echo")?;
 //! let system = "You repeat what you hear.".to_owned();
 //! let agent = Agent { name: "parrot".into(), model, card, system, tools: vec![], limits: Limits::default() };
-//! let parrot = Runnable { agent, model: Arc::new(Echo), manifest: Hash::of(b"parrot") };
+//! let tools = Arc::new(Functions::default());
+//! let (manifest, budgets) = (Hash::of(b"parrot"), Budgets::default());
+//! let parrot = Runnable { agent, model: Arc::new(Echo), tools, manifest, budgets };
 //! let blobs: Arc<dyn Blobs> = Arc::new(MemoryBlobs::new());
 //! let engine = Engine::start(Setup {
 //!     journal: Arc::new(MemoryJournal::new(Arc::clone(&blobs))),
 //!     blobs,
 //!     agents: Arc::new(Parrot(Arc::new(parrot))),
-//!     tools: Arc::new(Functions::default()),
 //!     owners: Arc::new(LockFiles::register(directory.path())?),
 //!     options: Options::default(),
 //! })
@@ -51,19 +52,30 @@
 //! ```
 
 mod address;
+mod approvals;
+mod budgets;
+mod credentials;
 mod engine;
 mod error;
 mod outcome;
 mod owners;
+mod poke;
+pub mod provision;
+mod servers;
 mod setup;
 mod tools;
 mod watch;
+mod workshop;
 
 mod actor;
 mod adopt;
 mod draft;
+mod family;
+mod files;
 mod input;
 mod live;
+mod memory;
+mod purses;
 mod rebuild;
 mod replay;
 mod shared;
@@ -71,14 +83,23 @@ mod store;
 
 pub use actor::status;
 pub use address::{Address, stream_of};
+pub use approvals::{Answered, Approval, ApprovalError, How};
+pub use budgets::{Budgets, day, scope_words};
+pub use credentials::{
+    CredentialError, CredentialFile, CredentialFileError, Credentials, Entry, Given, Holder, HolderError,
+    Resolved, is_header_name,
+};
 pub use engine::{Engine, New, Said};
 pub use error::{EngineError, Explained};
 pub use live::LiveDelta;
-pub use outcome::{Approval, Outcome};
+pub use outcome::{Outcome, amount};
 pub use owners::{LockFiles, Owners, Standing};
+pub use purses::{Balance, balances};
 pub use rebuild::Rebuilt;
 pub use replay::recorded;
+pub use servers::{MayStart, Program};
 pub use setup::{Adopt, Agents, Options, Runnable, Setup};
-pub use tools::{Asked, Decision, Done, Failed, Function, Functions, Permit, Tools, get_time};
+pub use tools::{Function, Functions, Tools, get_time};
 pub use watch::{Update, Updates};
 pub use weir_types::StopReason;
+pub use workshop::{Equipped, TOOL_DEADLINE, Workshop};

@@ -1,8 +1,11 @@
 //! What came of a session's latest run, in the words of the command line and the API.
 
-use serde::Serialize;
-use weir_kernel::{CallState, Ending, Lifecycle, Limit, Parked, Session};
-use weir_types::{CallId, FailureClass, Json, NanoUsd, RunId, Stop, StopReason, Usage};
+use weir_kernel::{Allowance, Ending, Lifecycle, Limit, Parked, Run, Session};
+use weir_types::{FailureClass, NanoUsd, RunId, Stop, StopReason, Usage};
+
+use crate::address::Address;
+use crate::approvals::Approval;
+use crate::budgets::{only, run_scope, scope_words};
 
 /// What came of a session's latest run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,26 +24,15 @@ pub struct Outcome {
     pub usage: Usage,
     /// What it cost.
     pub cost: NanoUsd,
-    /// What someone has to decide.
+    /// What someone has to decide: first what the session asks itself, then what those behind it do.
     pub approvals: Vec<Approval>,
-}
-
-/// A call that someone has to decide about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Approval {
-    /// The call.
-    pub id: CallId,
-    /// The tool.
-    pub tool: String,
-    /// The arguments.
-    pub input: Json,
-    /// Why it is asked.
-    pub why: String,
+    /// What would let it go on, if a purse had too little left.
+    pub budget: Option<Allowance>,
 }
 
 impl Outcome {
-    /// What came of the latest run of a session that is not busy.
-    pub fn of(session: &Session) -> Self {
+    /// What came of the latest run of a session that is not busy. What sessions behind it ask is not in it.
+    pub fn of(address: &Address, session: &Session) -> Self {
         match (&session.run, &session.ended) {
             (Some(run), _) => {
                 let (stop, message) = paused(session, run.parked.as_ref());
@@ -52,7 +44,8 @@ impl Outcome {
                     class: None,
                     usage: run.spent.usage,
                     cost: run.spent.cost,
-                    approvals: approvals(session),
+                    approvals: Approval::of(address, session),
+                    budget: budget(run),
                 }
             }
             (None, Some(ended)) => {
@@ -82,6 +75,7 @@ impl Outcome {
             usage: Usage::default(),
             cost: NanoUsd::default(),
             approvals: Vec::new(),
+            budget: None,
         }
     }
 }
@@ -111,6 +105,15 @@ fn paused(session: &Session, parked: Option<&Parked>) -> (StopReason, Option<Str
             (StopReason::Iterations, Some(format!("the run reached its limit of {max} iterations")))
         }
         Some(Parked::Limit { limit, max }) => (StopReason::Budget, Some(limit_words(*limit, *max))),
+        Some(Parked::Budget { scope, limit, max, spent, need, .. }) => {
+            (StopReason::Budget, Some(budget_words(scope, *limit, [*max, *spent, *need])))
+        }
+        Some(Parked::Loop { tool, count }) => {
+            let words = format!(
+                "the run is going round in circles: it called `{tool}` {count} times with the same arguments and the same result"
+            );
+            (StopReason::Halted, Some(words))
+        }
         Some(Parked::Halted) => {
             let why = match &session.lifecycle {
                 Lifecycle::Halted(reason) => reason.clone(),
@@ -135,14 +138,38 @@ fn limit_words(limit: Limit, max: u64) -> String {
     }
 }
 
-fn approvals(session: &Session) -> Vec<Approval> {
-    let awaiting = session.calls().iter().filter(|call| matches!(call.state, CallState::Awaiting { .. }));
-    awaiting
-        .map(|call| Approval {
-            id: call.id,
-            tool: call.tool.clone(),
-            input: call.input_to_run().clone(),
-            why: format!("tool '{}' requires approval", call.tool),
-        })
-        .collect()
+/// What would let a run go on that a purse stopped: as much again, or as much as the call needs. The run's own purse gets that
+/// from whoever resumes it, if it is enough.
+fn budget(run: &Run) -> Option<Allowance> {
+    let Some(Parked::Budget { scope, limit, max, raised, need, .. }) = &run.parked else { return None };
+    let again = max.saturating_sub(*raised);
+    let is_enough = *scope == run_scope(run.id) && again >= *need;
+    (!is_enough).then(|| only(*limit, again.max(*need)))
+}
+
+/// Which purse has too little left, of how much, and for what.
+fn budget_words(scope: &str, limit: Limit, [max, spent, need]: [u64; 3]) -> String {
+    let whose = scope_words(scope);
+    match limit {
+        Limit::WallClock => {
+            format!("the budget of {whose} is used up: {} of {}", amount(limit, spent), amount(limit, max))
+        }
+        Limit::Usd | Limit::Tokens | Limit::ModelCalls | Limit::Iterations => format!(
+            "the budget of {whose} is too small: of {} {} are spent or set aside, and the next call may take {}",
+            amount(limit, max),
+            amount(limit, spent),
+            amount(limit, need),
+        ),
+    }
+}
+
+/// An amount in the unit of its limit.
+pub fn amount(limit: Limit, amount: u64) -> String {
+    match limit {
+        Limit::Usd => NanoUsd(amount).to_string(),
+        Limit::Tokens => format!("{amount} tokens"),
+        Limit::ModelCalls => format!("{amount} model calls"),
+        Limit::WallClock => format!("{} s", amount / 1_000),
+        Limit::Iterations => format!("{amount} iterations"),
+    }
 }

@@ -8,8 +8,9 @@ use weir_blobs::Blobs;
 use weir_journal::Journal;
 use weir_kernel::Agent;
 use weir_models::Model;
-use weir_types::Hash;
+use weir_types::{Hash, Timestamp};
 
+use crate::budgets::Budgets;
 use crate::error::Explained;
 use crate::owners::Owners;
 use crate::tools::Tools;
@@ -23,8 +24,6 @@ pub struct Setup {
     pub blobs: Arc<dyn Blobs>,
     /// The agents.
     pub agents: Arc<dyn Agents>,
-    /// What stands between calls and the world.
-    pub tools: Arc<dyn Tools>,
     /// Which processes live.
     pub owners: Arc<dyn Owners>,
     /// How it behaves.
@@ -37,14 +36,19 @@ pub trait Agents: Send + Sync + 'static {
     fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>>;
 }
 
-/// An agent with its model.
+/// An agent with its model and its tools.
+#[derive(Clone)]
 pub struct Runnable {
     /// The agent.
     pub agent: Agent,
     /// Who answers.
     pub model: Arc<dyn Model>,
+    /// What stands between its calls and the world.
+    pub tools: Arc<dyn Tools>,
     /// What identifies the build it comes from.
     pub manifest: Hash,
+    /// What its project allows in all.
+    pub budgets: Budgets,
 }
 
 /// How an engine behaves.
@@ -56,8 +60,6 @@ pub struct Options {
     pub idle_after: Duration,
     /// How long one model call may take.
     pub model_deadline: Duration,
-    /// How long one tool call may take.
-    pub tool_deadline: Duration,
     /// How often the pieces of an answer are written down while it is streamed.
     pub delta_every: Duration,
     /// How long a result that cannot be written down is held.
@@ -68,6 +70,10 @@ pub struct Options {
     pub retry_delay: Duration,
     /// How many sessions are recovered at once.
     pub recover_max: usize,
+    /// How long a call waits for others to give back what they have set aside and not used.
+    pub budget_patience: Duration,
+    /// What time it is, for budgets of a day.
+    pub clock: fn() -> Timestamp,
 }
 
 /// Which sessions an engine takes up by itself.
@@ -85,12 +91,13 @@ impl Default for Options {
             adopt: Adopt::Asked,
             idle_after: Duration::from_secs(30),
             model_deadline: Duration::from_secs(600),
-            tool_deadline: Duration::from_secs(120),
             delta_every: Duration::from_secs(1),
             storage_patience: Duration::from_secs(60),
             snapshot_every: 256,
             retry_delay: Duration::from_millis(500),
             recover_max: 64,
+            budget_patience: Duration::from_secs(60),
+            clock: weir_journal::now,
         }
     }
 }

@@ -4,15 +4,17 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use weir_types::Hash;
+use weir_types::{Hash, Seq};
 
 use crate::actor::{Actor, Command, Standing};
 use crate::address::Address;
 use crate::error::EngineError;
 use crate::live::Live;
+use crate::poke::Poke;
+use crate::purses::Purses;
 use crate::setup::Setup;
 
 /// Commands that wait for one session; a full queue makes its senders wait.
@@ -29,6 +31,7 @@ pub(crate) struct Shared {
     active: Mutex<HashMap<Address, Handle>>,
     live: Mutex<HashMap<Address, Weak<Live>>>,
     known_blobs: Mutex<HashSet<Hash>>,
+    pub(crate) purses: Purses,
 }
 
 /// How to reach a session's task.
@@ -36,7 +39,7 @@ pub(crate) struct Shared {
 pub(crate) struct Handle {
     pub(crate) commands: mpsc::Sender<Command>,
     pub(crate) standing: watch::Receiver<Standing>,
-    poke: Arc<Notify>,
+    poke: Arc<Poke>,
 }
 
 impl Shared {
@@ -48,6 +51,7 @@ impl Shared {
             active: Mutex::default(),
             live: Mutex::default(),
             known_blobs: Mutex::default(),
+            purses: Purses::default(),
         })
     }
 
@@ -62,7 +66,7 @@ impl Shared {
         }
         let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
         let (standing, watched) = watch::channel(Standing::Working);
-        let poke = Arc::new(Notify::new());
+        let poke = Arc::<Poke>::default();
         let handle = Handle { commands, standing: watched, poke: Arc::clone(&poke) };
         active.insert(address.clone(), handle.clone());
         drop(active);
@@ -81,10 +85,10 @@ impl Shared {
         self.active().len()
     }
 
-    /// Tells a session's task, if there is one, that its stream may have grown.
-    pub(crate) fn poke(&self, address: &Address) -> bool {
+    /// Tells a session's task, if there is one, that its stream has grown to this event.
+    pub(crate) fn poke(&self, address: &Address, seq: Seq) -> bool {
         let handle = self.find(address);
-        handle.inspect(|handle| handle.poke.notify_one()).is_some()
+        handle.inspect(|handle| handle.poke.tell(seq)).is_some()
     }
 
     /// A session's task ends. From here on a new one may be started.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use weir_journal::{FoldVersion, Journal, PAGE_MAX, ReadError, SNAPSHOT_MAX, Snapshot};
-use weir_kernel::{BranchForked, FOLD_VERSION, Session};
-use weir_types::{BranchId, BranchName, Seq};
+use weir_journal::{FoldVersion, Journal, PAGE_MAX, ReadError, SNAPSHOT_MAX, Snapshot, Status};
+use weir_kernel::{At, Body, BranchForked, FOLD_VERSION, Lifecycle, Session, SessionHalted};
+use weir_types::{BranchId, BranchName, EventId, Seq};
 
 use crate::address::Address;
 use crate::error::EngineError;
@@ -15,8 +15,20 @@ pub(crate) struct Loaded {
     pub(crate) session: Session,
     /// The newest snapshot's place.
     pub(crate) snapshot: Seq,
-    /// How the branch begins, if it is a fork that nothing was appended to yet.
-    pub(crate) fork: Option<BranchForked>,
+    /// What has to be written down before anything else: how the branch begins, if it is a fork that nothing was appended
+    /// to yet; that it is halted, if it was imported.
+    pub(crate) preface: Vec<Body>,
+}
+
+impl Loaded {
+    /// The session as whoever takes it up finds it.
+    pub(crate) fn state(mut self) -> Session {
+        for body in &self.preface {
+            let at = At { seq: self.session.seq, ts: self.session.ts, id: EventId::from_u128(0) };
+            self.session.apply_body(at, body);
+        }
+        self.session
+    }
 }
 
 /// Folds a session; nothing, if there is none.
@@ -40,12 +52,33 @@ pub(crate) async fn load_until(
     }
     .unwrap_or_else(empty);
     read_on(journal, address, &branch, &mut loaded, until).await?;
-    loaded.fork = fork_point(journal, &branch, loaded.session.seq).await?;
+    if until.is_none() {
+        let fork = fork_point(journal, &branch, loaded.session.seq).await?;
+        let halt = import_to_halt(journal, &branch, &loaded.session).await?;
+        loaded.preface = fork.map(Body::from).into_iter().chain(halt.map(Body::from)).collect();
+    }
     Ok(Some(loaded))
 }
 
 fn empty() -> Loaded {
-    Loaded { session: Session::default(), snapshot: Seq(0), fork: None }
+    Loaded { session: Session::default(), snapshot: Seq(0), preface: Vec::new() }
+}
+
+/// Whoever imports events of a session leaves it halted in its row alone, since an import adds nothing to what it brings.
+/// The first to take it up writes that down: nothing that was brought along as decided or granted counts then.
+///
+/// INVARIANT: the row is read after the events, and written with them: it is at least as new as what was folded.
+pub(crate) async fn import_to_halt(
+    journal: &dyn Journal,
+    branch: &BranchId,
+    session: &Session,
+) -> Result<Option<SessionHalted>, ReadError> {
+    if session.lifecycle != Lifecycle::Open {
+        return Ok(None);
+    }
+    let row = journal.listed(branch).await?;
+    let is_halted = row.is_some_and(|row| row.attrs.status == Status::Halted);
+    Ok(is_halted.then(|| SessionHalted { reason: "it was imported".to_owned() }))
 }
 
 async fn newest_snapshot(journal: &dyn Journal, branch: &BranchId) -> Result<Option<Loaded>, EngineError> {
@@ -53,7 +86,7 @@ async fn newest_snapshot(journal: &dyn Journal, branch: &BranchId) -> Result<Opt
     // A snapshot is a cache: one that cannot be read is as good as none.
     let session = serde_json::from_slice::<Session>(&snapshot.state).ok();
     let usable = session.filter(|session| session.seq == snapshot.seq);
-    Ok(usable.map(|session| Loaded { session, snapshot: snapshot.seq, fork: None }))
+    Ok(usable.map(|session| Loaded { session, snapshot: snapshot.seq, preface: Vec::new() }))
 }
 
 async fn read_on(

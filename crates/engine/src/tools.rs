@@ -3,162 +3,65 @@
 
 mod functions;
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tokio_util::sync::CancellationToken;
-use weir_kernel::{Call, Outcome, Verdict};
-use weir_types::{Block, Json, Timestamp};
-
-use crate::address::Address;
+use weir_tools::{Asked, Decision, Done, Failed, Permit, Toolbox};
+use weir_types::{Effect, Json, Risk};
 
 pub use functions::{Function, Functions, get_time};
 
-/// What stands between a call and the world.
+/// What stands between the calls of an agent and the world.
 pub trait Tools: Send + Sync + 'static {
+    /// How strict to be with this very call, where its arguments matter; else what the agent's list says counts.
+    fn strictness(&self, _tool: &str, _input: &Json) -> Option<(Effect, Risk)> {
+        None
+    }
+
+    /// Whether calls of a tool change files. Such calls take turns, in the order in which they were made.
+    fn changes_files(&self, _tool: &str) -> bool {
+        false
+    }
+
+    /// Whether someone may talk to the agent at all. Has no effect.
+    fn admit(&self, principal: &str, agent: &str) -> Decision;
+
+    /// Whether `by` may decide about calls that `agent` makes on behalf of `asker`. Has no effect. What says nothing
+    /// about it lets nobody.
+    fn may_approve(&self, by: &str, asker: &str, agent: &str) -> Decision {
+        Decision::deny(format!(
+            "nothing says that `{by}` may approve what agent `{agent}` does for `{asker}`"
+        ))
+    }
+
     /// Whether a call may run. Has no effect.
-    fn authorize<'a>(&'a self, asked: Asked<'a>) -> BoxFuture<'a, Decision>;
+    fn authorize(&self, asked: &Asked<'_>) -> Decision;
 
     /// Runs a call that may.
     fn execute(&self, permit: Permit) -> BoxFuture<'static, Result<Done, Failed>>;
 }
 
-/// A call, and who wants it.
-#[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
-    /// The call.
-    pub call: &'a Call,
-    /// The session it is made in.
-    pub address: &'a Address,
-    /// The agent that makes it.
-    pub agent: &'a str,
-    /// On whose behalf.
-    pub principal: &'a str,
-    /// Who approved it, if someone did, with exactly these arguments.
-    pub approved_by: Option<&'a str>,
-}
-
-/// Whether a call may run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
-    /// Whether.
-    pub verdict: Verdict,
-    /// Which rule said so.
-    pub rule: Option<String>,
-    /// Why, and what would change it.
-    pub because: String,
-    /// Whether it only pretends.
-    pub stub: bool,
-    /// When a request for approval becomes void.
-    pub expires: Option<Timestamp>,
-}
-
-impl Decision {
-    /// It may.
-    pub fn allow(because: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Allow, rule: None, because: because.into(), stub: false, expires: None }
+impl Tools for Toolbox {
+    fn strictness(&self, tool: &str, input: &Json) -> Option<(Effect, Risk)> {
+        Self::strictness(self, tool, input)
     }
 
-    /// It may not.
-    pub fn deny(because: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Deny, ..Self::allow(because) }
+    fn changes_files(&self, tool: &str) -> bool {
+        Self::changes_files(self, tool)
     }
 
-    /// It may if someone says so.
-    pub fn ask(rule: impl Into<String>, because: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Ask, rule: Some(rule.into()), ..Self::allow(because) }
-    }
-}
-
-/// Leave to run one call once. Only the engine makes one, and only from a durable `tool.started`.
-#[derive(Debug)]
-pub struct Permit {
-    pub(crate) address: Address,
-    pub(crate) principal: String,
-    pub(crate) tool: String,
-    pub(crate) source: String,
-    pub(crate) input: Json,
-    pub(crate) key: String,
-    pub(crate) attempt: u32,
-    pub(crate) stub: bool,
-    pub(crate) cancelled: CancellationToken,
-}
-
-impl Permit {
-    /// The session the call is made in.
-    pub fn address(&self) -> &Address {
-        &self.address
+    fn admit(&self, principal: &str, agent: &str) -> Decision {
+        Self::admit(self, principal, agent)
     }
 
-    /// On whose behalf.
-    pub fn principal(&self) -> &str {
-        &self.principal
+    fn may_approve(&self, by: &str, asker: &str, agent: &str) -> Decision {
+        Self::may_approve(self, by, asker, agent)
     }
 
-    /// The tool.
-    pub fn tool(&self) -> &str {
-        &self.tool
+    fn authorize(&self, asked: &Asked<'_>) -> Decision {
+        Self::authorize(self, asked)
     }
 
-    /// Where the tool comes from.
-    pub fn source(&self) -> &str {
-        &self.source
-    }
-
-    /// The arguments.
-    pub fn input(&self) -> &Json {
-        &self.input
-    }
-
-    /// The same for every attempt of the call: what makes repeating it harmless.
-    pub fn key(&self) -> &str {
-        &self.key
-    }
-
-    /// From 1.
-    pub fn attempt(&self) -> u32 {
-        self.attempt
-    }
-
-    /// Whether it must only pretend.
-    pub fn is_stub(&self) -> bool {
-        self.stub
-    }
-
-    /// Becomes cancelled when the run is. The future is dropped soon after.
-    pub fn cancelled(&self) -> &CancellationToken {
-        &self.cancelled
-    }
-}
-
-/// What a call answered.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Done {
-    /// The answer: text and images.
-    pub content: Vec<Block>,
-    /// Files it changed.
-    pub changed_files: Vec<String>,
-}
-
-impl Done {
-    /// An answer in words.
-    pub fn text(text: impl Into<String>) -> Self {
-        Self { content: vec![Block::text(text)], changed_files: Vec::new() }
-    }
-}
-
-/// Why a call did not answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
-    /// A word for how.
-    pub class: String,
-    /// What the model is told.
-    pub message: String,
-    /// What is known about its effect.
-    pub outcome: Outcome,
-}
-
-impl Failed {
-    /// It had no effect.
-    pub fn new(class: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { class: class.into(), message: message.into(), outcome: Outcome::Failed }
+    fn execute(&self, permit: Permit) -> BoxFuture<'static, Result<Done, Failed>> {
+        Self::execute(self, permit).boxed()
     }
 }

@@ -3,20 +3,21 @@
 //! Callers put requests into a bounded queue and wait. The thread drains what is there, commits it as one batch,
 //! answers everybody, and only then tells the followers. While a batch is being committed the next one gathers, so
 //! under load the batches grow by themselves; a short linger keeps sessions that answer at once in the same batch.
+//!
+//! A caller that is alone does not need the thread; see [`queue`](crate::queue).
 
-use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError};
-use std::time::Duration;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use weir_journal::follow::Hub;
-use weir_journal::{AppendError, Appended, Branch, Fork, ForkError, ReadError, Snapshot, StorageError};
-use weir_types::{EventId, Position};
+use weir_journal::{AppendError, Appended, Branch, Fork, ForkError, Snapshot};
 
-use crate::connection::Location;
-use crate::write::{Append, Writer, Written};
+use crate::desk::{Desk, Outcome};
+use crate::queue::Shared;
+use crate::write::Append;
 
 /// Most events in one batch, unless a single append has more.
 const BATCH_EVENTS_MAX: usize = 1_024;
@@ -33,13 +34,6 @@ const LINGER_REQUESTS_MAX: usize = 128;
 
 /// How often commits of other processes are looked for while somebody follows.
 const POLL: Duration = Duration::from_millis(100);
-
-/// Log pages after which, each time, the checkpoint thread is woken.
-const CHECKPOINT_PAGES: i32 = 500;
-
-/// Log pages after which this thread finishes the checkpoint itself, so that the log starts over under steady load.
-/// It bounds the log, and with it the time that opening takes after a crash.
-const RESTART_PAGES: i32 = 1_000;
 
 /// What callers ask of the thread.
 pub(crate) enum Request {
@@ -78,22 +72,15 @@ pub(crate) struct Counters {
     pub(crate) events: AtomicU64,
     pub(crate) requests: AtomicU64,
     pub(crate) checkpoints: AtomicU64,
+    /// Commits by callers.
+    pub(crate) in_place: AtomicU64,
 }
 
 /// The thread's own state.
 pub(crate) struct Committer {
-    pub(crate) writer: Writer,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) inbox: Receiver<Request>,
     pub(crate) hub: Arc<Hub>,
-    pub(crate) location: Location,
-    pub(crate) counters: Arc<Counters>,
-    /// Pages in the log after the last commit, set by SQLite's hook.
-    pub(crate) log_pages: Arc<AtomicI32>,
-    pub(crate) checkpoint: SyncSender<()>,
-    /// Log pages at which the checkpoint thread is woken next.
-    pub(crate) checkpoint_at: i32,
-    /// Committed, but not yet told to the followers.
-    pub(crate) written: Vec<Written>,
 }
 
 /// Requests to be committed together.
@@ -126,72 +113,59 @@ impl Batch {
     }
 }
 
-/// What became of a request inside the transaction.
-enum Applied {
-    Append(Result<Vec<Appended>, AppendError>),
-    Fork(Result<Branch, ForkError>),
-    Nothing,
-}
-
-/// A request's answer, kept back until the batch is durable.
-enum Outcome {
-    Append(oneshot::Sender<Result<Vec<Appended>, AppendError>>, Result<Vec<Appended>, AppendError>),
-    Fork(oneshot::Sender<Result<Branch, ForkError>>, Result<Branch, ForkError>),
-}
-
-impl Outcome {
-    fn new(request: Request, applied: Applied) -> Option<Self> {
-        match (request, applied) {
-            (Request::Append { reply, .. }, Applied::Append(result)) => Some(Self::Append(reply, result)),
-            (Request::Fork { reply, .. }, Applied::Fork(result)) => Some(Self::Fork(reply, result)),
-            _ => None,
-        }
-    }
-
-    fn failed(request: Request, error: impl Fn() -> StorageError) -> Option<Self> {
-        match request {
-            Request::Append { reply, .. } => Some(Self::Append(reply, Err(error().into()))),
-            Request::Fork { reply, .. } => Some(Self::Fork(reply, Err(ReadError::from(error()).into()))),
-            Request::Snapshot { .. } | Request::Follow | Request::Close => None,
-        }
-    }
-
-    /// Answers a caller; one that has stopped waiting is not an error.
-    fn send(self) {
-        match self {
-            Self::Append(reply, result) => drop(reply.send(result)),
-            Self::Fork(reply, result) => drop(reply.send(result)),
-        }
-    }
-}
-
 impl Committer {
     /// Runs until the journal is closed.
     pub(crate) fn run(mut self) {
+        /// Nobody commits when this thread has ended, however it ended: the connection closes, and the checkpoint
+        /// thread, which the desk keeps waiting, ends too.
+        struct Leave(Arc<Shared>);
+        impl Drop for Leave {
+            fn drop(&mut self) {
+                drop(self.0.clear_desk());
+            }
+        }
+        let _leave = Leave(Arc::clone(&self.shared));
+        self.serve();
+    }
+
+    fn serve(&mut self) {
+        let shared = Arc::clone(&self.shared);
         let mut batch = Batch::default();
         let mut expected = 0;
         loop {
             self.gather(&mut batch, expected);
-            let is_last = batch.is_last;
-            let requests = std::mem::take(&mut batch).requests;
+            let Batch { requests, is_last, .. } = std::mem::take(&mut batch);
             if !requests.is_empty() {
-                let answered = requests.len();
-                let outcomes = self.commit(requests);
-                // Whoever queued up during the commit is in the next batch; those answered now may be, too.
-                while !batch.is_full()
-                    && let Ok(request) = self.inbox.try_recv()
-                {
-                    batch.push(request);
-                }
-                expected = LINGER_REQUESTS_MAX.min(answered + batch.requests.len());
-                outcomes.into_iter().for_each(Outcome::send);
-                self.publish();
-                self.checkpoint();
+                // A caller that broke down at the desk leaves it unusable: then nothing can be committed any more.
+                let Some(mut desk) = shared.desk() else { return };
+                let Some(desk) = desk.as_mut() else { return };
+                expected = self.commit(desk, requests, &mut batch);
             }
             if is_last {
                 return;
             }
         }
+    }
+
+    /// Commits a batch. Takes those who have come meanwhile into the next one; says how many that may come to.
+    fn commit(&mut self, desk: &mut Desk, requests: Vec<Request>, next: &mut Batch) -> usize {
+        let (answered, began) = (requests.len(), Instant::now());
+        let outcomes = desk.commit(requests);
+        while !next.is_full()
+            && let Ok(request) = self.inbox.try_recv()
+        {
+            next.push(request);
+        }
+        // Whoever queued up during the commit is in the next batch; those answered now may be, too.
+        let expected = LINGER_REQUESTS_MAX.min(answered + next.requests.len());
+        // Before the answers: whoever gets one may be back at once.
+        self.shared.signs.served(answered, expected, began.elapsed());
+        outcomes.into_iter().for_each(Outcome::send);
+        desk.publish();
+        if desk.log_is_long() {
+            desk.restart_log();
+        }
+        expected
     }
 
     /// Fills the batch: waits for the first request, takes what is there, lingers for those that are likely to come.
@@ -226,141 +200,9 @@ impl Committer {
                 Ok(request) => return Some(request),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {
-                    // A failed look is repeated at the next tick.
-                    if let Ok(Some(known)) = self.writer.notice_others() {
-                        self.nudge(known);
-                    }
+                    self.shared.desk()?.as_mut().into_iter().for_each(Desk::look_out);
                 }
             }
         }
-    }
-
-    /// Commits a batch. If a constraint refuses it as a whole, each request is tried alone: an id that exists already
-    /// must not take the other requests down with it.
-    fn commit(&mut self, requests: Vec<Request>) -> Vec<Outcome> {
-        match self.attempt(&requests) {
-            Ok(applied) => requests
-                .into_iter()
-                .zip(applied)
-                .filter_map(|(request, applied)| Outcome::new(request, applied))
-                .collect(),
-            Err(error) if is_constraint(&error) && requests.len() > 1 => {
-                requests.into_iter().flat_map(|request| self.commit(vec![request])).collect()
-            }
-            Err(error) if is_constraint(&error) => {
-                requests.into_iter().filter_map(|request| self.duplicate(request)).collect()
-            }
-            Err(error) => {
-                let explain = || self.location.explain(repeat(&error));
-                requests.into_iter().filter_map(|request| Outcome::failed(request, explain)).collect()
-            }
-        }
-    }
-
-    /// The only constraint that a checked request can violate is the identity of its events.
-    fn duplicate(&mut self, request: Request) -> Option<Outcome> {
-        let Request::Append { append, reply, .. } = request else { return None };
-        let ids: Vec<EventId> =
-            append.parts.iter().flat_map(|part| &part.events).map(|event| event.id()).collect();
-        let known =
-            |id: &EventId| ids.iter().filter(|other| *other == id).count() > 1 || self.writer.knows(*id);
-        let id = ids.iter().copied().find(known).or(ids.first().copied())?;
-        Some(Outcome::Append(reply, Err(AppendError::DuplicateId { id })))
-    }
-
-    fn attempt(&mut self, requests: &[Request]) -> rusqlite::Result<Vec<Applied>> {
-        let result = self.apply_all(requests);
-        match &result {
-            Ok(_) => {
-                let written = self.writer.take_written();
-                let events = self.writer.position().0 - written.before.0;
-                self.counters.commits.fetch_add(1, Ordering::Relaxed);
-                self.counters.events.fetch_add(events, Ordering::Relaxed);
-                self.counters.requests.fetch_add(requests.len() as u64, Ordering::Relaxed);
-                self.written.push(written);
-            }
-            Err(_) => self.writer.rollback(),
-        }
-        result
-    }
-
-    fn apply_all(&mut self, requests: &[Request]) -> rusqlite::Result<Vec<Applied>> {
-        self.writer.begin()?;
-        let results = requests.iter().map(|request| self.apply(request)).collect::<rusqlite::Result<_>>()?;
-        self.writer.commit()?;
-        Ok(results)
-    }
-
-    fn apply(&mut self, request: &Request) -> rusqlite::Result<Applied> {
-        Ok(match request {
-            Request::Append { append, .. } => Applied::Append(self.writer.append(append)?),
-            Request::Fork { fork, .. } => Applied::Fork(self.writer.fork(fork)?),
-            Request::Snapshot { snapshot, .. } => {
-                self.writer.put_snapshot(snapshot)?;
-                Applied::Nothing
-            }
-            Request::Follow | Request::Close => Applied::Nothing,
-        })
-    }
-
-    /// Tells the followers what is durable now. Who follows is asked again here: somebody may have begun between the
-    /// writing and the commit, and has then neither read these events nor been handed them.
-    fn publish(&mut self) {
-        for written in std::mem::take(&mut self.written) {
-            if !self.hub.has_followers() {
-                continue;
-            }
-            if let Some(known) = written.others_after {
-                self.nudge(known);
-            }
-            // Somebody who follows everything since this batch began must not take a part of it for the whole: then
-            // nothing is handed on, and everybody is sent to the store.
-            let mut told = HashSet::new();
-            if written.is_complete || !self.hub.wants_all() {
-                self.hub.publish(written.before, &written.events);
-                told.extend(written.events.iter().map(|event| event.branch_id()));
-            }
-            for branch in written.branches.iter().filter(|branch| !told.contains(*branch)) {
-                if self.hub.wants(branch) {
-                    self.hub.nudge(branch);
-                }
-            }
-        }
-    }
-
-    /// Sends followers to the store for what other processes have appended.
-    fn nudge(&mut self, after: Position) {
-        match self.writer.branches_after(after) {
-            Ok(Some(branches)) => branches.iter().for_each(|branch| self.hub.nudge(branch)),
-            Ok(None) | Err(_) => self.hub.nudge_all(),
-        }
-    }
-
-    /// Keeps the log short: the checkpoint thread copies most of it while we go on; under steady load it never quite
-    /// catches up, so the rest is copied here, and the next commit starts the log over.
-    fn checkpoint(&mut self) {
-        let pages = self.log_pages.load(Ordering::Relaxed);
-        if pages < CHECKPOINT_PAGES {
-            self.checkpoint_at = CHECKPOINT_PAGES;
-        } else if pages >= RESTART_PAGES {
-            self.writer.finish_checkpoint();
-            self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
-        } else if pages >= self.checkpoint_at {
-            self.checkpoint_at = pages + CHECKPOINT_PAGES;
-            // A full channel means that it has been woken already.
-            let _ = self.checkpoint.try_send(());
-        }
-    }
-}
-
-fn is_constraint(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation)
-}
-
-/// The same error once more, for the next caller of the same batch.
-fn repeat(error: &rusqlite::Error) -> rusqlite::Error {
-    match error {
-        rusqlite::Error::SqliteFailure(code, text) => rusqlite::Error::SqliteFailure(*code, text.clone()),
-        other => rusqlite::Error::ToSqlConversionFailure(other.to_string().into()),
     }
 }

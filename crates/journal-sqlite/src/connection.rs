@@ -1,5 +1,6 @@
 //! Connections to the file, and what their errors mean.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -76,11 +77,32 @@ fn configure(connection: &Connection, role: Role) -> rusqlite::Result<()> {
     Ok(())
 }
 
+thread_local! {
+    /// Whether statements of this thread wait for other processes.
+    static WAITS: Cell<bool> = const { Cell::new(true) };
+}
+
+/// Runs statements that fail at once where they would have to wait for another process.
+pub(crate) fn without_waiting<T>(work: impl FnOnce() -> T) -> T {
+    struct Reset;
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            WAITS.set(true);
+        }
+    }
+    WAITS.set(false);
+    let _reset = Reset;
+    work()
+}
+
 /// Called by SQLite, again and again, while another process holds the lock it needs. Short sleeps keep the wait close
 /// to the other's commit; SQLite's own handler would back off to 100 ms.
 fn wait_for_other_process(tries: i32) -> bool {
     thread_local! {
-        static SINCE: std::cell::Cell<Option<Instant>> = const { std::cell::Cell::new(None) };
+        static SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
+    }
+    if !WAITS.get() {
+        return false;
     }
     if tries == 0 {
         SINCE.set(Some(Instant::now()));

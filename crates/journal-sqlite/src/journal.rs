@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -19,9 +19,11 @@ use weir_types::{BranchId, Event, EventId, Hash, Kind, Position, Seq, StreamName
 
 use crate::commit::{Committer, Counters, Request, Size};
 use crate::connection::Location;
+use crate::desk::Desk;
 use crate::facts::Facts;
 use crate::open::{OpenError, Opened, Options};
 use crate::pool::{self, Pool};
+use crate::queue::{Queue, Shared};
 use crate::read::Loaded;
 use crate::record::Record;
 use crate::rows::Error;
@@ -35,10 +37,13 @@ const QUEUE_KIB_MAX: usize = 64 * 1024;
 const ENCODE_INLINE_MAX: usize = 32 * 1024;
 
 /// A journal in one SQLite file. Several processes may have the same file open at once.
+///
+/// On a runtime with several threads, an append may be committed on the caller's own thread, which the runtime is told
+/// to do without; other futures of the same task wait for as long.
 pub struct SqliteJournal {
     source: Arc<Source>,
     hub: Arc<Hub>,
-    queue: Sender<Request>,
+    pub(crate) queue: Queue,
     room: Arc<Semaphore>,
     counters: Arc<Counters>,
     reads: Arc<AtomicU64>,
@@ -65,6 +70,8 @@ pub struct Stats {
     pub events: u64,
     /// Copies of the log into the file.
     pub checkpoints: u64,
+    /// Transactions that a caller committed by itself, because it was alone.
+    pub in_place: u64,
     /// Rows looked up, by readers and by the commit thread.
     pub reads: u64,
 }
@@ -87,7 +94,7 @@ impl SqliteJournal {
 
     /// Finishes what is queued, stops the threads and closes the file. Appends after this fail.
     pub async fn close(&self) {
-        let _ = self.queue.send(Request::Close);
+        self.queue.close();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         let pool = self.source.pool.clone();
         let joined = tokio::task::spawn_blocking(move || {
@@ -100,9 +107,10 @@ impl SqliteJournal {
     /// What the engine has done since it was opened.
     pub fn stats(&self) -> Stats {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Counters { commits, events, requests, checkpoints } = &*self.counters;
+        let Counters { commits, events, requests, checkpoints, in_place } = &*self.counters;
         let (commits, events, requests) = (load(commits), load(events), load(requests));
-        Stats { commits, requests, events, checkpoints: load(checkpoints), reads: load(&self.reads) }
+        let (checkpoints, in_place) = (load(checkpoints), load(in_place));
+        Stats { commits, requests, events, checkpoints, in_place, reads: load(&self.reads) }
     }
 
     /// Copies the file, as it is at one moment, to `target`, while others go on writing.
@@ -125,7 +133,7 @@ impl SqliteJournal {
 
 impl Drop for SqliteJournal {
     fn drop(&mut self) {
-        let _ = self.queue.send(Request::Close);
+        self.queue.close();
     }
 }
 
@@ -148,11 +156,10 @@ fn start(opened: Opened, blobs: Arc<dyn Blobs>) -> Result<SqliteJournal, OpenErr
     })?;
     let mut writer = Writer::new(reader, hub.clone());
     writer.notice_others().map_err(explain)?;
-    let (queue, inbox) = channel();
+    let (sender, inbox) = channel();
     let (wake, wakes) = sync_channel(1);
-    let committer = Committer {
+    let desk = Desk {
         writer,
-        inbox,
         hub: hub.clone(),
         location: location.clone(),
         counters: counters.clone(),
@@ -161,6 +168,8 @@ fn start(opened: Opened, blobs: Arc<dyn Blobs>) -> Result<SqliteJournal, OpenErr
         checkpoint_at: 0,
         written: Vec::new(),
     };
+    let queue = Queue { sender, shared: Shared::new(desk) };
+    let committer = Committer { shared: queue.shared.clone(), inbox, hub: hub.clone() };
     let (checkpoint_location, checkpoint_counters) = (location.clone(), counters.clone());
     let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
         let source = |source| OpenError::Directory { path: location.path.to_path_buf(), source };
@@ -225,7 +234,8 @@ impl SqliteJournal {
         let closed = || AppendError::from(self.source.location.closed());
         let room = self.room.clone().acquire_many_owned(kib(size.bytes)).await.map_err(|_| closed())?;
         let (reply, answer) = oneshot::channel();
-        self.queue.send(Request::Append { append, size, reply, _room: room }).map_err(|_| closed())?;
+        let request = Request::Append { append, size, reply, _room: room };
+        self.queue.submit(request, size).await.map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
     }
 
@@ -356,6 +366,11 @@ impl Journal for SqliteJournal {
         Box::pin(
             self.source.pool.read(move |reader| reader.list(&filter, after.as_ref(), limit.min(PAGE_MAX))),
         )
+    }
+
+    fn listed<'a>(&'a self, branch: &'a BranchId) -> Answer<'a, Option<Listed>, ReadError> {
+        let id = branch.clone();
+        Box::pin(self.source.pool.read(move |reader| reader.listed(&id)))
     }
 
     fn keys<'a>(&'a self, branch: &'a BranchId, from: Seq, to: Seq) -> Answer<'a, Vec<KeyedPart>, ReadError> {

@@ -113,16 +113,19 @@ impl Reader {
             "SELECT branch, status, principal, agent, title, due FROM attrs WHERE {} ORDER BY {order} LIMIT :limit",
             conditions.join(" AND ")
         );
-        let found = self.rows.many(&sql, values.as_slice(), |row| {
-            let due: Option<i64> = row.get(5)?;
-            let due = due.map(|_| timestamp(row, 5)).transpose()?;
-            let (principal, agent, title) = (row.get(2)?, row.get(3)?, row.get(4)?);
-            Ok((row.get::<_, i64>(0)?, Attrs { status: parse(row, 1)?, principal, agent, title, due }))
-        })?;
-        found.into_iter().map(|(no, attrs)| self.listed(no, attrs)).collect()
+        let found = self.rows.many(&sql, values.as_slice(), attrs)?;
+        found.into_iter().map(|(no, attrs)| self.with_head(no, attrs)).collect()
     }
 
-    fn listed(&mut self, no: i64, attrs: Attrs) -> Result<Listed> {
+    pub(crate) fn listed(&mut self, id: &BranchId) -> Result<Option<Listed>> {
+        let sql = "SELECT attrs.branch, status, principal, agent, title, due FROM streams \
+                   JOIN branches ON branches.stream = streams.no JOIN attrs ON attrs.branch = branches.no \
+                   WHERE streams.name = ?1 AND branches.name = ?2";
+        let found = self.rows.one(sql, [id.stream.as_str(), id.branch.as_str()], attrs)?;
+        found.map(|(no, attrs)| self.with_head(no, attrs)).transpose()
+    }
+
+    fn with_head(&mut self, no: i64, attrs: Attrs) -> Result<Listed> {
         let branch = self.rows.branch_by_no(no)?;
         let head = self.rows.head(&branch)?.to_head();
         let owner = self.rows.one("SELECT owner FROM streams WHERE no = ?1", [branch.stream], |row| {
@@ -182,4 +185,12 @@ impl Reader {
         }
         Ok(None)
     }
+}
+
+/// A row of attributes: its branch's number, and what they say.
+fn attrs(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, Attrs)> {
+    let due: Option<i64> = row.get(5)?;
+    let due = due.map(|_| timestamp(row, 5)).transpose()?;
+    let (principal, agent, title) = (row.get(2)?, row.get(3)?, row.get(4)?);
+    Ok((row.get(0)?, Attrs { status: parse(row, 1)?, principal, agent, title, due }))
 }

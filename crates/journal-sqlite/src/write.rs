@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rusqlite::params;
 use weir_journal::follow::Hub;
-use weir_journal::{AppendError, ForkError};
+use weir_journal::{AppendError, Attrs, ForkError};
 use weir_types::{BranchId, Event, EventId, Kind, Position};
 
 use crate::read::Reader;
@@ -25,6 +25,8 @@ struct Hot {
     head: HeadRow,
     /// The head row in the file is older than this one.
     is_dirty: bool,
+    /// The attributes in the file, if this writer has written them.
+    attrs: Option<Attrs>,
 }
 
 /// The one writer of this process.
@@ -164,7 +166,7 @@ impl Writer {
         }
         let Some(row) = self.reader.rows.branch(id)? else { return Ok(false) };
         let head = self.reader.rows.head(&row)?;
-        self.heads.insert(id.clone(), Hot { row, head, is_dirty: false });
+        self.heads.insert(id.clone(), Hot { row, head, is_dirty: false, attrs: None });
         Ok(true)
     }
 

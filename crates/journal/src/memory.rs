@@ -217,6 +217,10 @@ impl Journal for MemoryJournal {
         async move { self.shared.state().list(&filter, after.as_ref(), limit.min(PAGE_MAX)) }.boxed()
     }
 
+    fn listed<'a>(&'a self, branch: &'a BranchId) -> Answer<'a, Option<Listed>, ReadError> {
+        async move { Ok(self.shared.state().listed(branch)) }.boxed()
+    }
+
     fn keys<'a>(&'a self, branch: &'a BranchId, from: Seq, to: Seq) -> Answer<'a, Vec<KeyedPart>, ReadError> {
         async move { self.shared.state().keys(branch, from, to) }.boxed()
     }

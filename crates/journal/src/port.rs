@@ -96,6 +96,9 @@ pub trait Journal: Send + Sync + 'static {
         limit: usize,
     ) -> Answer<'_, Vec<Listed>, ReadError>;
 
+    /// A branch as a listing has it; `None` if it is in none.
+    fn listed<'a>(&'a self, branch: &'a BranchId) -> Answer<'a, Option<Listed>, ReadError>;
+
     /// The keyed parts whose last event lies in `[from, to]` on a branch itself (not its lineage), for export.
     fn keys<'a>(
         &'a self,

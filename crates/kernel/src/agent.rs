@@ -5,6 +5,7 @@ mod tests;
 
 use weir_types::{Effect, ModelCard, NanoUsd, OnInterrupt, Risk, ToolDefinition};
 
+use crate::body::Allowance;
 use crate::tokens;
 
 /// An agent, ready to run.
@@ -74,10 +75,42 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// What of these limits counts for a run and everything it starts, wherever that runs. Iterations and time are a
+    /// run's own: it waits for what it has started.
+    pub fn of_the_tree(&self) -> Allowance {
+        Allowance { model_calls: self.model_calls, tokens: self.tokens, nano: self.usd, wall_clock_ms: None }
+    }
+
+    /// The rest of them.
+    #[must_use]
+    pub fn without_the_tree(&self) -> Self {
+        Self { model_calls: None, tokens: None, usd: None, ..*self }
+    }
+
+    /// These limits, and no more than this.
+    #[must_use]
+    pub fn within(&self, most: &Allowance) -> Self {
+        let least = |own: Option<u64>, other: Option<u64>| own.into_iter().chain(other).min();
+        Self {
+            model_calls: least(self.model_calls, most.model_calls),
+            tokens: least(self.tokens, most.tokens),
+            usd: least(self.usd.map(|usd| usd.0), most.nano.map(|nano| nano.0)).map(NanoUsd),
+            wall_clock_ms: least(self.wall_clock_ms, most.wall_clock_ms),
+            ..*self
+        }
+    }
+}
+
 impl Agent {
     /// What the model sees of the tools.
     pub fn definitions(&self) -> Vec<ToolDefinition> {
         self.tools.iter().map(|tool| tool.definition.clone()).collect()
+    }
+
+    /// Whether it can have other agents work for it.
+    pub fn calls_agents(&self) -> bool {
+        self.tools.iter().any(|tool| tool.agent.is_some())
     }
 
     /// What every request takes before the conversation begins, as estimated: system prompt and tools.

@@ -13,6 +13,7 @@ use weir_types::{
 };
 
 pub use self::words::*;
+use self::words::{is_false, is_zero};
 
 macro_rules! bodies {
     ($($(#[$doc:meta])* $kind:literal $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {
@@ -99,6 +100,9 @@ bodies! {
         reason: ResumeReason,
         /// The process.
         owner: OwnerId,
+        /// What it may use beyond the limit that had stopped it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        budget: Option<Allowance>,
     }
     /// Someone stops it; it can be resumed.
     "session.halted" SessionHalted {
@@ -177,6 +181,9 @@ bodies! {
         request_hash: Hash,
         /// The most it may use and cost.
         reserve: Reserve,
+        /// The purses in which that is set aside.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        purses: Vec<Draw>,
     }
     /// An attempt failed.
     "model.failed" ModelFailed {
@@ -339,6 +346,15 @@ bodies! {
         changed_files: Vec<String>,
         /// Whether it only pretended.
         stub: bool,
+        /// The blob with the whole answer, when only its beginning is here.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        whole: Option<Hash>,
+        /// What it wrote to its console.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        log: Vec<String>,
+        /// What the session behind it used, if an agent did it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bill: Option<Bill>,
     }
     /// It did not.
     "tool.failed" ToolFailed {
@@ -350,6 +366,12 @@ bodies! {
         message: String,
         /// What is known about its effect.
         outcome: Outcome,
+        /// What it wrote to its console.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        log: Vec<String>,
+        /// What the session behind it used, if an agent did it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bill: Option<Bill>,
     }
     /// Someone has to say yes.
     "approval.requested" ApprovalRequested {
@@ -433,41 +455,81 @@ bodies! {
         /// The tree.
         tree: Hash,
     }
-    /// Money is set aside.
+    /// Money is set aside, if the purse has so much left. It has not, if what was settled and what is held make more than the
+    /// limit together with it: then it is void, and counts nothing.
     "budget.reserved" BudgetReserved {
         /// From which purse.
         scope: String,
-        /// For which call.
+        /// For which request: the id of its event.
         call: EventId,
         /// How much.
         nano: NanoUsd,
+        /// Tokens.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        tokens: u64,
+        /// Model calls.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        model_calls: u64,
+        /// What the purse may hold.
+        #[serde(default)]
+        limit: Allowance,
     }
     /// It was spent.
     "budget.settled" BudgetSettled {
         /// From which purse.
         scope: String,
-        /// For which call.
+        /// For which request.
         call: EventId,
         /// How much.
         nano: NanoUsd,
+        /// Tokens.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        tokens: u64,
+        /// Model calls.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        model_calls: u64,
+        /// Microseconds of work, since the request before it.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        micros: u64,
     }
-    /// It was not.
+    /// It was not; or someone puts more in.
     "budget.released" BudgetReleased {
         /// To which purse.
         scope: String,
-        /// Of which call.
+        /// Of which request; or the event by which someone puts more in.
         call: EventId,
         /// How much.
         nano: NanoUsd,
+        /// Tokens.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        tokens: u64,
+        /// Model calls.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        model_calls: u64,
+        /// Microseconds of work.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        micros: u64,
+        /// Whether it is put in beyond the limit.
+        #[serde(default, skip_serializing_if = "is_false")]
+        raises: bool,
     }
-    /// A purse is empty.
+    /// A purse has too little left.
     "budget.exceeded" BudgetExceeded {
         /// Which.
         scope: String,
-        /// What it held.
+        /// What it may hold.
         limit: u64,
-        /// What was spent.
+        /// What was spent, or set aside for others.
         spent: u64,
+        /// In which unit.
+        #[serde(default = "usd")]
+        which: Limit,
+        /// What was asked for.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        need: u64,
+        /// The request that is therefore not made, if it was written down.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<EventId>,
     }
     /// Where turns run.
     "lane.chosen" LaneChosen {
@@ -520,6 +582,11 @@ pub const INPUT_KINDS: [&str; 7] = [
     "session.halted",
     "session.closed",
 ];
+
+/// Purses are about money first.
+fn usd() -> Limit {
+    Limit::Usd
+}
 
 /// Reads an optional JSON value of which `null` is one; only a field that is absent is none.
 pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {

@@ -12,11 +12,13 @@ use std::borrow::Cow;
 
 use weir_types::{Block, Event, EventId, Explain, FailureClass, Fault, Purpose, Seq, Timestamp};
 
+use crate::about::About;
 use crate::app;
 use crate::body::{
-    AssistantMessage, Body, ContextCompacted, ExternalSignal, ModelFailed, ModelRequested, ResumeReason,
-    RunStarted, SessionCreated, SessionResumed, SessionUpdated, StatePatched,
+    Allowance, AssistantMessage, Body, ContextCompacted, ExternalSignal, ModelFailed, ModelRequested, Parked,
+    ResumeReason, RunStarted, SessionCreated, SessionResumed, SessionUpdated, StatePatched,
 };
+use crate::repeats::Repeats;
 use crate::session::{
     Compaction, Ended, Ending, Entry, InFlight, Lifecycle, Phase, Run, Session, Spent, Summary, UserEntry,
 };
@@ -67,6 +69,15 @@ impl Session {
     pub fn apply(&mut self, event: &Event) -> Result<(), FoldError> {
         let at = At { seq: event.seq, ts: event.ts, id: event.id };
         match Body::decode(&event.kind, &event.payload) {
+            Ok(Some(Body::ApprovalGranted(body))) => {
+                let actor = About::decode(&event.meta).actor;
+                if actor.as_deref() == Some(&body.by) {
+                    self.apply_body(at, &body.into());
+                } else {
+                    self.move_to(at, None);
+                    self.approval_disowned(&body, actor.as_deref());
+                }
+            }
             Ok(Some(body)) => self.apply_body(at, &body),
             Ok(None) => self.move_to(at, None),
             Err(source) => {
@@ -76,16 +87,25 @@ impl Session {
         Ok(())
     }
 
-    /// Folds what an event says.
+    /// Folds what an event says; the caller vouches for who says it.
     pub fn apply_body(&mut self, at: At, body: &Body) {
         self.move_to(at, Some(body));
+        let rests = self.lifecycle != Lifecycle::Open || self.active_run().is_none();
+        if rests && lets_calls_run(body) {
+            return;
+        }
         match body {
             Body::SessionCreated(body) => self.created(body),
             Body::SessionUpdated(body) => self.updated(body),
             Body::SessionResumed(body) => self.resumed(body),
             Body::SessionHalted(body) => self.halted(&body.reason),
             Body::SessionClosed(body) => self.lifecycle = Lifecycle::Closed(body.reason.clone()),
-            Body::BranchForked(_) => self.end_run(Ending::Abandoned),
+            Body::BranchForked(_) => {
+                self.standing.clear();
+                self.end_run(Ending::Abandoned);
+                // What was done until here, the branch that it was done on tells.
+                self.settled_micros = self.totals.micros;
+            }
             Body::UserMessage(body) => self.inbox.push(UserEntry {
                 seq: at.seq,
                 content: body.content.clone(),
@@ -94,7 +114,7 @@ impl Session {
             Body::ExternalSignal(body) => self.inbox.push(signal(at.seq, body)),
             Body::RunStarted(body) => self.run_started(body),
             Body::IterationStarted(body) => self.iteration_started(body.n),
-            Body::ModelRequested(body) => self.model_requested(at.seq, body),
+            Body::ModelRequested(body) => self.model_requested(at, body),
             Body::ModelFailed(body) => self.model_failed(at.ts, body),
             Body::AssistantMessage(body) => self.assistant_message(at.seq, body),
             Body::ContextCompacted(body) => self.compacted(at.seq, body),
@@ -111,12 +131,7 @@ impl Session {
                 }
             }
             Body::RunCancelled(_) => self.end_run(Ending::Cancelled),
-            Body::RunParked(body) => {
-                self.interrupt_request();
-                if let Some(run) = &mut self.run {
-                    run.parked = Some(body.why.clone());
-                }
-            }
+            Body::RunParked(body) => self.parked(&body.why),
             Body::ToolRequested(body) => self.tool_requested(body),
             Body::ToolDecided(body) => self.tool_decided(body),
             Body::ToolStarted(body) => self.tool_started(body),
@@ -128,6 +143,7 @@ impl Session {
             Body::ApprovalExpired(body) => self.approval_expired(body),
             Body::FileWritten(body) => self.activity.file_changed(&body.path),
             Body::FileDeleted(body) => self.activity.file_changed(&body.path),
+            Body::BudgetExceeded(body) => self.withdraw_request(body.call),
             // What these say is folded elsewhere: deltas by who streams, the rest by the projections of later crates.
             Body::TextDelta(_)
             | Body::BranchMerged(_)
@@ -137,7 +153,6 @@ impl Session {
             | Body::BudgetReserved(_)
             | Body::BudgetSettled(_)
             | Body::BudgetReleased(_)
-            | Body::BudgetExceeded(_)
             | Body::LaneChosen(_)
             | Body::LaneRolledBack(_)
             | Body::LoopFired(_)
@@ -157,7 +172,7 @@ impl Session {
     }
 
     /// Counts for the session and for the run.
-    fn spend(&mut self, count: impl Fn(&mut Spent)) {
+    pub(crate) fn spend(&mut self, count: impl Fn(&mut Spent)) {
         count(&mut self.totals);
         if let Some(run) = &mut self.run {
             count(&mut run.spent);
@@ -197,24 +212,36 @@ impl Session {
                     run.crashes += 1;
                 }
             }
-            ResumeReason::Asked => self.resumed_by_someone(),
+            ResumeReason::Asked => self.resumed_by_someone(body.budget.unwrap_or_default()),
         }
     }
 
     /// Someone knows why it had stopped and wants it to go on: limits count from here.
-    fn resumed_by_someone(&mut self) {
+    fn resumed_by_someone(&mut self, granted: Allowance) {
         if let Lifecycle::Halted(_) = self.lifecycle {
             self.lifecycle = Lifecycle::Open;
         }
         if let Some(run) = &mut self.run {
-            (run.parked, run.crashes, run.excused) = (None, 0, run.spent);
-            run.compaction = Compaction::default();
+            (run.parked, run.crashes, run.excused, run.granted) = (None, 0, run.spent, granted);
+            (run.compaction, run.repeats) = (Compaction::default(), Repeats::default());
         }
     }
 
+    /// Someone stops it: what was said yes to before does not count afterwards.
     fn halted(&mut self, reason: &str) {
+        self.standing.clear();
         if self.lifecycle == Lifecycle::Open {
             self.lifecycle = Lifecycle::Halted(reason.to_owned());
+        }
+    }
+
+    /// A run pauses. Whoever parks it has closed its calls; what else is open was not left there by us.
+    fn parked(&mut self, why: &Parked) {
+        self.interrupt_request();
+        self.close_open_calls();
+        self.go_on_if_all_in();
+        if let Some(run) = &mut self.run {
+            run.parked = Some(why.clone());
         }
     }
 
@@ -230,6 +257,8 @@ impl Session {
             phase: Phase::Ready,
             spent: Spent::default(),
             excused: Spent::default(),
+            granted: Allowance::default(),
+            repeats: Repeats::default(),
             crashes: 0,
             cancelling: false,
             parked: None,
@@ -245,7 +274,8 @@ impl Session {
         }
     }
 
-    fn model_requested(&mut self, seq: Seq, body: &ModelRequested) {
+    fn model_requested(&mut self, at: At, body: &ModelRequested) {
+        self.interrupt_request();
         self.spend(|spent| spent.model_calls += 1);
         let purpose = body.params.purpose;
         if purpose == Purpose::Turn {
@@ -256,10 +286,12 @@ impl Session {
                 run.attempts = body.attempt;
             }
             run.phase = Phase::Calling(InFlight {
-                seq,
+                seq: at.seq,
+                id: at.id,
                 attempt: body.attempt,
                 purpose,
                 reserve: body.reserve,
+                purses: body.purses.clone(),
                 estimated_tokens: body.params.estimated_tokens,
             });
         }
@@ -282,6 +314,7 @@ impl Session {
     fn interrupt_request(&mut self) {
         let Some(Run { phase: Phase::Calling(request), .. }) = &self.run else { return };
         let InFlight { purpose, attempt, reserve, .. } = *request;
+        self.told_purses();
         self.spend(|spent| {
             spent.reserved_tokens = spent.reserved_tokens.saturating_add(reserve.tokens);
             spent.cost += reserve.nano;
@@ -291,13 +324,40 @@ impl Session {
         }
     }
 
+    /// A request that could not be paid is not made: it counts nothing, and can be made later.
+    fn withdraw_request(&mut self, id: Option<EventId>) {
+        let Some(Run { phase: Phase::Calling(request), .. }) = &self.run else { return };
+        if id != Some(request.id) {
+            return;
+        }
+        let (purpose, attempt) = (request.purpose, request.attempt);
+        self.spend(|spent| spent.model_calls = spent.model_calls.saturating_sub(1));
+        if let Some(run) = &mut self.run {
+            run.phase = Phase::Ready;
+            if purpose == Purpose::Turn {
+                run.attempts = attempt.saturating_sub(1);
+            }
+        }
+    }
+
+    /// The end of a request tells its purses how long there was work.
+    fn told_purses(&mut self) {
+        if let Some(Run { phase: Phase::Calling(request), .. }) = &self.run
+            && !request.purses.is_empty()
+        {
+            self.settled_micros = self.totals.micros;
+        }
+    }
+
     fn model_failed(&mut self, ts: Timestamp, body: &ModelFailed) {
+        self.told_purses();
         self.spend(|spent| {
             spent.usage += body.usage;
             spent.cost += body.cost;
         });
         let Some(run) = &mut self.run else { return };
-        let Phase::Calling(InFlight { purpose, estimated_tokens, .. }) = run.phase else { return };
+        let Phase::Calling(InFlight { purpose, estimated_tokens, .. }) = &run.phase else { return };
+        let (purpose, estimated_tokens) = (*purpose, *estimated_tokens);
         run.phase = Phase::Failed {
             purpose,
             attempt: body.attempt,
@@ -316,6 +376,7 @@ impl Session {
     }
 
     fn assistant_message(&mut self, seq: Seq, body: &AssistantMessage) {
+        self.told_purses();
         self.spend(|spent| {
             spent.usage += body.usage;
             spent.cost += body.cost;
@@ -334,6 +395,7 @@ impl Session {
     }
 
     fn compacted(&mut self, seq: Seq, body: &ContextCompacted) {
+        self.told_purses();
         self.spend(|spent| {
             spent.usage += body.usage;
             spent.cost += body.cost;
@@ -359,6 +421,15 @@ impl Session {
             self.ended = Some(Ended { run: run.id, how, spent: run.spent });
         }
     }
+}
+
+/// What brings a call nearer to the world. No owner writes it while a session is halted or closed or its run is parked,
+/// and from anyone else it does not count.
+fn lets_calls_run(body: &Body) -> bool {
+    matches!(
+        body,
+        Body::ToolDecided(_) | Body::ToolStarted(_) | Body::ApprovalRequested(_) | Body::ApprovalGranted(_)
+    )
 }
 
 /// A signal reaches the model as a message that says where it comes from.

@@ -26,6 +26,8 @@ mod agent;
 mod body;
 mod decide;
 mod fold;
+mod purse;
+mod repeats;
 mod session;
 #[cfg(test)]
 mod story;
@@ -42,10 +44,12 @@ pub use agent::{Agent, Limits, Tool};
 pub use body::*;
 pub use decide::{Closing, Next, ToolUse, decide, time_left_ms};
 pub use fold::{At, FoldError};
+pub use purse::{Amount, Pending, Purse, Short};
+pub use repeats::Repeats;
 pub use session::{
     Activity, AssistantEntry, Call, CallResult, CallState, Compaction, Ended, Ending, Entry, InFlight,
-    Lifecycle, Phase, Run, Session, Spent, Summary, Transcript, UserEntry,
+    Lifecycle, Phase, Run, Session, Spent, Standing, Summary, Transcript, UserEntry,
 };
 
 /// Raised whenever the fold or the shape of [`Session`] changes, so that no snapshot of another version is used.
-pub const FOLD_VERSION: u32 = 1;
+pub const FOLD_VERSION: u32 = 3;

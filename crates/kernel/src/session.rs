@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use weir_types::{
-    Block, CallId, Effect, FailureClass, Hash, Json, NanoUsd, OnInterrupt, Purpose, Risk, RunId, Seq,
-    SessionId, Stop, Timestamp, Usage, View,
+    Block, CallId, Effect, EventId, FailureClass, Hash, Json, NanoUsd, OnInterrupt, Purpose, Risk, RunId,
+    Seq, SessionId, Stop, Timestamp, Usage, View,
 };
 
-use crate::body::{Outcome, Parked, Reserve, SessionCreated, present};
+use crate::body::{Allowance, Draw, Outcome, Parked, Reserve, SessionCreated, present};
+use crate::repeats::Repeats;
 use crate::tokens::Gauge;
 
 /// Everything a session is.
@@ -43,8 +44,28 @@ pub struct Session {
     pub activity: Activity,
     /// What was used and spent, on this branch's lineage.
     pub totals: Spent,
+    /// How much of the work purses have been told of.
+    #[serde(default)]
+    pub settled_micros: u64,
     /// How our estimates compare with the provider's count.
     pub gauge: Gauge,
+    /// Results that only their beginning was shown of: the newest, the oldest first.
+    #[serde(default)]
+    pub long_results: Vec<Hash>,
+    /// What someone has said yes to for as long as this branch goes on.
+    #[serde(default)]
+    pub standing: Vec<Standing>,
+}
+
+/// A yes to every call of a tool that the same rule asks about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// The tool.
+    pub tool: String,
+    /// The rule that asked.
+    pub rule: String,
+    /// Who said yes.
+    pub by: String,
 }
 
 /// Whether a session can go on.
@@ -94,6 +115,12 @@ pub struct Run {
     pub spent: Spent,
     /// What it had spent when someone last resumed it: limits count from here.
     pub excused: Spent,
+    /// What it may use from there on, instead of its limits.
+    #[serde(default, skip_serializing_if = "Allowance::is_unlimited")]
+    pub granted: Allowance,
+    /// How often its calls came to the same.
+    #[serde(default)]
+    pub repeats: Repeats,
     /// How often the process went down in this iteration.
     pub crashes: u32,
     /// Whether someone wants it to stop.
@@ -148,16 +175,21 @@ pub enum Phase {
 }
 
 /// A request that is out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InFlight {
     /// The event that says so.
     pub seq: Seq,
+    /// Its id.
+    pub id: EventId,
     /// Which attempt.
     pub attempt: u32,
     /// What it is for.
     pub purpose: Purpose,
     /// The most it may use and cost.
     pub reserve: Reserve,
+    /// The purses in which that is set aside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub purses: Vec<Draw>,
     /// Its size, as estimated.
     pub estimated_tokens: u64,
 }
@@ -283,6 +315,12 @@ pub struct Call {
     pub child: Option<SessionId>,
     /// Whether it only pretends.
     pub stub: bool,
+    /// Why it may run, or may not, or is asked about, in the words of the newest decision.
+    #[serde(default)]
+    pub because: String,
+    /// Who said yes to these arguments, once that was taken up.
+    #[serde(default)]
+    pub approved_by: Option<String>,
     /// How far it is.
     pub state: CallState,
 }
@@ -323,6 +361,8 @@ pub enum CallState {
         input_hash: Hash,
         /// Until then.
         expires: Option<Timestamp>,
+        /// Because of this rule.
+        rule: String,
     },
     /// Someone did; it is to be decided again with that.
     Granted {
@@ -340,6 +380,8 @@ pub enum CallState {
     },
     /// It runs.
     Running,
+    /// The session that does it waits for someone, and so does it.
+    Suspended,
     /// The process that ran it is gone.
     Interrupted,
     /// It answered, or did not.
@@ -384,7 +426,9 @@ impl Session {
     pub fn is_waiting(&self) -> bool {
         let open = |call: &&Call| !matches!(call.state, CallState::Done(_));
         let mut open = self.calls().iter().filter(open).peekable();
-        open.peek().is_some() && open.all(|call| matches!(call.state, CallState::Awaiting { .. }))
+        let for_people =
+            |call: &Call| matches!(call.state, CallState::Awaiting { .. } | CallState::Suspended);
+        open.peek().is_some() && open.all(for_people)
     }
 
     /// The run, if it is neither parked nor over.

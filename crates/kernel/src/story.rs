@@ -16,6 +16,8 @@ pub(crate) struct Story {
     pub(crate) agent: Agent,
     /// Microseconds; each event takes a millisecond.
     pub(crate) now: i64,
+    /// What requests are paid from.
+    pub(crate) purses: Vec<Draw>,
 }
 
 /// A model with a window of 10,000 tokens, a tenth of it for the answer, at a dollar a million tokens; a tool of each
@@ -59,7 +61,7 @@ pub(crate) fn agent() -> Agent {
 
 impl Story {
     pub(crate) fn new() -> Self {
-        Self { session: Session::default(), agent: agent(), now: BEGIN }
+        Self { session: Session::default(), agent: agent(), now: BEGIN, purses: vec![] }
     }
 
     /// Someone has said something and the run for it has begun.
@@ -160,6 +162,7 @@ impl Story {
             },
             request_hash: Hash::ZERO,
             reserve: Reserve { tokens: 1_100, nano: NanoUsd(1_100_000) },
+            purses: self.purses.clone(),
         })
     }
 
@@ -225,13 +228,28 @@ impl Story {
 
     pub(crate) fn completed(&mut self, call: CallId, text: &str) {
         let content = vec![Block::text(text)];
-        self.add(ToolCompleted { call, content, changed_files: vec![], stub: false });
+        self.add(ToolCompleted {
+            call,
+            content,
+            changed_files: vec![],
+            stub: false,
+            whole: None,
+            log: vec![],
+            bill: None,
+        });
     }
 
-    /// An answer that asks for a tool, and its result, in one go.
+    /// An answer that asks for a tool, with arguments of its own, and its result, in one go.
     pub(crate) fn use_tool(&mut self, tool: &str, result: &str) {
+        let input = Json::parse(&format!(r#"{{"n":"{:04}"}}"#, self.session.seq.0)).unwrap();
+        self.use_tool_with(tool, input, result);
+    }
+
+    /// The same with these arguments.
+    pub(crate) fn use_tool_with(&mut self, tool: &str, input: Json, result: &str) {
         self.ask();
-        self.answer_with_calls(&[tool]);
+        let used = View::ToolUse { id: "t0".into(), name: tool.into(), input };
+        self.answer_blocks(vec![used.into()], Stop::ToolUse);
         for call in self.take_up() {
             self.decided(call, Verdict::Allow);
             self.started(call);
@@ -265,7 +283,7 @@ impl Story {
     }
 
     pub(crate) fn resumed(&mut self, reason: ResumeReason) {
-        self.add(SessionResumed { reason, owner: OwnerId::from_u128(1) });
+        self.add(SessionResumed { reason, owner: OwnerId::from_u128(1), budget: None });
     }
 
     pub(crate) fn forked(&mut self) {

@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use weir_types::{NanoUsd, Seq, Usage};
+use weir_types::{NanoUsd, Seq};
 
 use crate::agent::Agent;
 use crate::body::Reserve;
@@ -144,7 +144,6 @@ pub fn reserve(session: &Session, agent: &Agent) -> Reserve {
 /// The most a request of this estimated size may use and cost.
 pub fn reserve_for(session: &Session, agent: &Agent, estimated: u64, output_tokens_max: u64) -> Reserve {
     let input_tokens = session.gauge.corrected(estimated).saturating_mul(5) / 4;
-    let usage = Usage { input_tokens, output_tokens: output_tokens_max, ..Usage::default() };
-    let nano = agent.card.price.map_or(NanoUsd(0), |price| price.of(usage));
-    Reserve { tokens: usage.total(), nano }
+    let nano = agent.card.price.map_or(NanoUsd(0), |price| price.at_most(input_tokens, output_tokens_max));
+    Reserve { tokens: input_tokens.saturating_add(output_tokens_max), nano }
 }

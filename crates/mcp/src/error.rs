@@ -91,6 +91,23 @@ pub enum Error {
     /// It speaks the transport of 2024.
     #[error("the server speaks the old HTTP+SSE transport")]
     OldTransport,
+    /// It does not know the session any more.
+    #[error("the server has ended the session (HTTP {status}){said}", said = Said(.why))]
+    SessionEnded {
+        /// Its answer's status.
+        status: u16,
+        /// Its words.
+        why: String,
+    },
+    /// It takes nothing any more.
+    #[error("the server does not read what it is sent")]
+    Stuck,
+    /// There is no place for another connection.
+    #[error("there are {connections_max} connections to servers already, and all are in use")]
+    TooMany {
+        /// The limit.
+        connections_max: usize,
+    },
     /// It answered, but refused or broke off.
     #[error("the server refused: {why}")]
     Refused {
@@ -135,6 +152,9 @@ impl Explain for Error {
             Self::Redirected { .. } => "mcp::redirected",
             Self::Status { .. } => "mcp::status",
             Self::OldTransport => "mcp::old-transport",
+            Self::SessionEnded { .. } => "mcp::session-ended",
+            Self::Stuck => "mcp::stuck",
+            Self::TooMany { .. } => "mcp::too-many",
             Self::Refused { .. } => "mcp::refused",
         }
     }
@@ -158,13 +178,16 @@ impl Explain for Error {
             Self::Late { .. } => "check that it is an MCP server; one that is downloaded first may be quicker the second time".into(),
             Self::Unreachable { .. } => "check the address and the network, or build with `--offline`".into(),
             Self::InTheClear => "use https; http is for this machine alone".into(),
-            Self::Credentials { .. } => "nobody's credentials are sent while building: the server has to list its tools to anybody".into(),
+            Self::Credentials { .. } => "give it the credential that it wants, or another one".into(),
             Self::Redirected { .. } => "if you trust that place, write its address in the spec".into(),
             Self::Status { .. } => "check the path of the address; many servers are at `/mcp`".into(),
             Self::OldTransport => {
                 "use the server's streamable HTTP address, often `/mcp` instead of `/sse`, or a newer version of it"
                     .into()
             }
+            Self::SessionEnded { .. } => "the next call begins a new one".into(),
+            Self::TooMany { .. } => "try again when other calls have ended".into(),
+            Self::Stuck => "the next call starts it anew; if that does not help, tell the server's author".into(),
             Self::Refused { .. } => "check that the server is meant for this version of MCP".into(),
         }
     }
@@ -172,7 +195,12 @@ impl Explain for Error {
     fn fault(&self) -> Fault {
         match self {
             Self::NotStarted { .. } | Self::Ended { .. } => Fault::Input,
-            Self::Late { .. } | Self::Unreachable { .. } | Self::Status { .. } => Fault::Unreachable,
+            Self::Late { .. }
+            | Self::Unreachable { .. }
+            | Self::Status { .. }
+            | Self::SessionEnded { .. }
+            | Self::Stuck
+            | Self::TooMany { .. } => Fault::Unreachable,
             Self::Nonsense { .. }
             | Self::TooMuch { .. }
             | Self::Endless { .. }
@@ -187,7 +215,7 @@ impl Explain for Error {
 }
 
 /// The end of a message: what the server itself said last, if it said anything.
-struct Said<'s>(&'s str);
+pub(crate) struct Said<'s>(pub(crate) &'s str);
 
 impl std::fmt::Display for Said<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -198,7 +226,7 @@ impl std::fmt::Display for Said<'_> {
     }
 }
 
-struct Seconds(Duration);
+pub(crate) struct Seconds(pub(crate) Duration);
 
 impl std::fmt::Display for Seconds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

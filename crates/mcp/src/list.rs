@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams};
-use rmcp::{Peer, RoleClient};
 use serde::Deserialize;
 use weir_types::Json;
 
-use crate::connect::{Failure, Options, converse};
+use crate::ask::{Asker, Unanswered};
+use crate::connect::{Options, list_once};
 use crate::error::Error;
 use crate::server::Server;
-use crate::whole;
 
 /// Most tools of one server. Models lose their way long before.
 pub const TOOLS_MAX: usize = 1000;
@@ -38,7 +37,7 @@ pub struct Definition {
 /// # Cancel safety
 /// A command that was started is killed.
 pub async fn list_tools(server: &Server, options: &Options) -> Result<Vec<Definition>, Error> {
-    converse(server, options, pages).await
+    list_once(server, options).await
 }
 
 #[derive(Deserialize)]
@@ -56,16 +55,25 @@ struct Tool {
     _schema: serde_json::Map<String, serde_json::Value>,
 }
 
-async fn pages(peer: &Peer<RoleClient>) -> Result<Vec<Definition>, Failure> {
+/// Why there is no list.
+pub(crate) enum NotListed {
+    /// There is no answer.
+    Unanswered(Unanswered),
+    /// The answer is no list.
+    Error(Error),
+}
+
+/// All tools that the server offers now, sorted by their names.
+pub(crate) async fn pages(asker: &Asker) -> Result<Vec<Definition>, NotListed> {
     let mut tools = BTreeMap::new();
     let mut cursor: Option<String> = None;
     for _ in 0..PAGES_MAX {
-        let page = page(peer, cursor.clone()).await?;
+        let page = page(asker, cursor.clone()).await?;
         for json in page.tools {
-            let Definition { name, json } = definition(json).map_err(Failure::Answer)?;
+            let Definition { name, json } = definition(json).map_err(NotListed::Error)?;
             if tools.insert(name.clone(), json).is_some() {
                 let why = format!("`{}` is there twice", name.escape_debug());
-                return Err(Failure::Answer(Error::Definition { why }));
+                return Err(NotListed::Error(Error::Definition { why }));
             }
         }
         if tools.len() > TOOLS_MAX {
@@ -84,18 +92,16 @@ async fn pages(peer: &Peer<RoleClient>) -> Result<Vec<Definition>, Failure> {
     Err(endless(format!("more than {PAGES_MAX} pages")))
 }
 
-fn endless(what: String) -> Failure {
-    Failure::Answer(Error::Endless { what })
+fn endless(what: String) -> NotListed {
+    NotListed::Error(Error::Endless { what })
 }
 
-async fn page(peer: &Peer<RoleClient>, cursor: Option<String>) -> Result<Page, Failure> {
+async fn page(asker: &Asker, cursor: Option<String>) -> Result<Page, NotListed> {
     let params = PaginatedRequestParams::default().with_cursor(cursor);
     let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
-    let result = peer.send_request(request).await.map_err(Failure::Request)?;
-    let text = whole::unwrap(&result);
-    text.and_then(|text| serde_json::from_str(text).ok()).ok_or_else(|| {
-        Failure::Answer(Error::Definition { why: "its answer is no list of tools".to_owned() })
-    })
+    let answer = asker.ask(request, None).await.map_err(NotListed::Unanswered)?;
+    serde_json::from_str(&answer)
+        .map_err(|_| NotListed::Error(Error::Definition { why: "its answer is no list of tools".to_owned() }))
 }
 
 fn definition(json: Json) -> Result<Definition, Error> {

@@ -111,7 +111,11 @@ static TOOL: Shape = Shape {
             Kind::Word(|| words(ON_INTERRUPT)),
             "What happens to a write that a crash interrupted: its outcome is reported as unknown (the default), someone is asked, or it is repeated.",
         ),
-        optional("hosts", Kind::Some(&Kind::Format(&format::HOST)), "The hosts that `http` may reach."),
+        optional(
+            "hosts",
+            Kind::Some(&Kind::Format(&format::HOST)),
+            "The hosts that `http` or a script may reach; a script without any has no network. Plain `http:` is for your own network, and for port 80 where it is written. A private address is reached if it is listed itself.",
+        ),
         optional(
             "env",
             Kind::Map(&format::VARIABLE, &Kind::Format(&format::SECRET)),
@@ -207,7 +211,7 @@ pub struct ToolEntry {
     pub effect: Option<Effect>,
     /// What happens to a write that a crash interrupted.
     pub on_interrupt: OnInterrupt,
-    /// The hosts that `http` may reach.
+    /// The hosts that `http` or a script may reach.
     pub hosts: Vec<String>,
     /// The environment of a server that is started here.
     pub env: BTreeMap<String, SecretRef>,

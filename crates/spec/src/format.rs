@@ -7,7 +7,6 @@ use std::str::FromStr;
 
 use self::checks::{ensure, odd, pattern, principal, schedule, server, tool};
 pub(crate) use self::checks::{is_name, normal};
-use crate::access::is_variable;
 use crate::agent::SkillRef;
 use crate::check::similar;
 use crate::node::excerpt;
@@ -162,7 +161,7 @@ pub(crate) static VARIABLE: Format = Format {
         let message = format!("`{field}` is the name of an environment variable, never a key itself");
         let help = "write a name such as `ACME_API_KEY`, and set it there".to_owned();
         let trouble = Trouble { code: "spec::not-a-reference", message, help, hide: true };
-        if is_variable(text) { Ok(()) } else { Err(trouble) }
+        if SecretRef::is_variable(text) { Ok(()) } else { Err(trouble) }
     },
 };
 
@@ -185,10 +184,17 @@ pub(crate) static HOST: Format = Format {
     pattern: Some(r"^[^\s/]+$"),
     examples: &["api.example.com", "*.example.com", "localhost:8080"],
     check: |_, text| {
-        let (host, port) = text.rsplit_once(':').map_or((text, "1"), |(host, port)| (host, port));
-        let host = host.strip_prefix("*.").unwrap_or(host);
+        // The last colon of an IPv6 address is inside of its brackets.
+        let (host, port) =
+            text.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).unwrap_or((text, "1"));
+        let name = host.strip_prefix("*.").unwrap_or(host);
         let fits = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
-        let good = !host.is_empty() && host.chars().all(fits) && port.parse::<u16>().is_ok();
+        let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let is_host = match in_brackets {
+            Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+            None => !name.is_empty() && name.chars().all(fits),
+        };
+        let good = is_host && port.parse::<u16>().is_ok();
         let help =
             "write `api.example.com`, `*.example.com` or `localhost:8080`, without `https://` and path";
         ensure(good, "spec::bad-url", || format!("`{}` is no host", excerpt(text)), help)

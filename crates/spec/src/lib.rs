@@ -59,7 +59,7 @@ mod source;
 mod sources;
 mod yaml;
 
-pub use access::{Access, Acl, Approval, Credential, CredentialKind, Role, SecretRef, SecretRefError};
+pub use access::{Access, Acl, Approval, Credential, CredentialKind, Role};
 pub use agent::{
     AclEntry, AgentSpec, BUILTIN_TOOLS, ITERATIONS_DEFAULT, Limits, Skill, SkillRef, ToolEntry, ToolSource,
     builtin_names,
@@ -86,3 +86,4 @@ pub use secret::{check_secrets, find_secrets, mask};
 pub use server::{Launcher, McpServer, ServerError, is_loopback};
 pub use source::FILE_BYTES_MAX;
 pub use sources::{AgentSource, Identity, Model, Reading, Sources};
+pub use weir_types::{SecretRef, SecretRefError};

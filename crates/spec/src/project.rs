@@ -137,6 +137,18 @@ pub(crate) struct Mentions {
     pub(crate) principals: Vec<Spanned<Principal>>,
     pub(crate) agents: Vec<Spanned<String>>,
     pub(crate) scripts: Vec<Spanned<String>>,
+    /// Programs that are asked before an append.
+    pub(crate) programs: Vec<Spanned<String>>,
+    /// Kinds that hooks want to be asked about before an append.
+    pub(crate) refused_kinds: Vec<Spanned<String>>,
+}
+
+impl Project {
+    /// The programs that are asked before an append, with their places.
+    pub fn hook_programs(&self) -> impl Iterator<Item = Spanned<Vec<String>>> {
+        let programs = self.mentions.programs.iter();
+        programs.map(|run| Spanned { value: governance::words_of(&run.value), span: run.span })
+    }
 }
 
 /// A group and its members.

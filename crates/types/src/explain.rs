@@ -19,6 +19,8 @@ pub trait Explain: std::error::Error {
 pub enum Fault {
     /// The request itself is wrong and will be wrong again.
     Input,
+    /// Whoever asks may not have it.
+    Denied,
     /// What was asked for is not there.
     Missing,
     /// The world has moved on; look again and repeat.
@@ -38,7 +40,7 @@ impl Fault {
     pub fn is_transient(self) -> bool {
         match self {
             Self::Storage | Self::Unreachable => true,
-            Self::Input | Self::Missing | Self::Conflict | Self::Damaged | Self::Bug => false,
+            Self::Input | Self::Denied | Self::Missing | Self::Conflict | Self::Damaged | Self::Bug => false,
         }
     }
 }

@@ -28,6 +28,7 @@ mod meta;
 mod name;
 mod request;
 mod reserved;
+mod secret_ref;
 mod stop;
 mod time;
 mod tool;
@@ -46,8 +47,12 @@ pub use json::Json;
 pub use meta::{Meta, MetaError};
 pub use name::{BranchId, BranchName, Kind, NameError, StreamName};
 pub use request::{Answer, Message, Purpose, Request, Role, Stop, ToolDefinition};
-pub use reserved::{RESERVED_KINDS, RESERVED_STREAMS, is_reserved_kind, is_reserved_stream};
+pub use reserved::{
+    REFUSABLE_KINDS, RESERVED_KINDS, RESERVED_STREAMS, is_refusable_kind, is_reserved_kind,
+    is_reserved_stream,
+};
+pub use secret_ref::{SecretRef, SecretRefError};
 pub use stop::StopReason;
 pub use time::{TimeError, Timestamp};
-pub use tool::{Effect, OnInterrupt, Risk};
+pub use tool::{Effect, OnInterrupt, Outcome, Risk, Verdict};
 pub use usage::{MoneyError, NanoUsd, Price, Usage};

@@ -22,6 +22,11 @@ pub const RESERVED_KINDS: [&str; 45] = [
     "loop.fired", "loop.skipped", "loop.finished",
 ];
 
+/// Kinds of the runtime's own that say what came from outside. Only they can be refused before they are written down: whoever
+/// wants to stop something is not kept from it, and what has happened or was decided stays so.
+pub const REFUSABLE_KINDS: [&str; 6] =
+    ["session.created", "session.updated", "user.message", "external.signal", "file.written", "file.deleted"];
+
 /// Whether only the runtime may write to `stream`.
 pub fn is_reserved_stream(stream: &StreamName) -> bool {
     RESERVED_STREAMS.iter().any(|prefix| stream.as_str().starts_with(prefix))
@@ -30,4 +35,9 @@ pub fn is_reserved_stream(stream: &StreamName) -> bool {
 /// Whether only the runtime may write events of this `kind`.
 pub fn is_reserved_kind(kind: &Kind) -> bool {
     RESERVED_KINDS.contains(&kind.as_str())
+}
+
+/// Whether an event of this `kind` can be refused before it is written down, if it comes from outside.
+pub fn is_refusable_kind(kind: &str) -> bool {
+    REFUSABLE_KINDS.contains(&kind) || !RESERVED_KINDS.contains(&kind)
 }

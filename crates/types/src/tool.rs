@@ -14,6 +14,17 @@ pub enum Effect {
     Write,
 }
 
+impl Effect {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Idempotent => "idempotent",
+            Self::Write => "write",
+        }
+    }
+}
+
 /// How bad a wrong call can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -24,6 +35,17 @@ pub enum Risk {
     Medium,
     /// It cannot. What is unknown counts as this.
     High,
+}
+
+impl Risk {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
 }
 
 /// What happens to a plain write that a crash interrupted.
@@ -37,4 +59,30 @@ pub enum OnInterrupt {
     Ask,
     /// It is repeated.
     Retry,
+}
+
+/// Whether a call may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Yes.
+    Allow,
+    /// No.
+    Deny,
+    /// If someone says so.
+    Ask,
+}
+
+/// What is known about the effect of a call that did not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It failed.
+    Failed,
+    /// It may or may not have happened.
+    Unknown,
+    /// It was stopped before it had one.
+    Interrupted,
+    /// It was not allowed.
+    Denied,
 }

@@ -130,6 +130,12 @@ pub struct Price {
 }
 
 impl Price {
+    /// The most that so many tokens can cost, whatever the provider's cache makes of them.
+    pub fn at_most(&self, input_tokens: u64, output_tokens: u64) -> NanoUsd {
+        let input = self.input.max(self.cache_read).max(self.cache_write);
+        Self { input, ..*self }.of(Usage { input_tokens, output_tokens, ..Usage::default() })
+    }
+
     /// What `usage` costs, rounded up to a billionth.
     pub fn of(&self, usage: Usage) -> NanoUsd {
         let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
@@ -210,6 +216,8 @@ mod tests {
             Usage { input_tokens: 1_000, output_tokens: 10, cache_read_tokens: 600, cache_write_tokens: 100 };
         // 300 × 3000 + 10 × 15000 + 600 × 300 + 100 × 3750 billionths.
         assert_eq!(price.of(usage), NanoUsd(1_605_000));
+        // All of it may be written to the cache.
+        assert_eq!(price.at_most(1_000, 10), NanoUsd(3_900_000));
         let cheap =
             Price { input: NanoUsd(1), output: NanoUsd(0), cache_read: NanoUsd(0), cache_write: NanoUsd(0) };
         assert_eq!(cheap.of(Usage { input_tokens: 1, ..Usage::default() }), NanoUsd(1));

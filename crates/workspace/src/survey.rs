@@ -55,6 +55,18 @@ pub enum Reason {
     Path(PathError),
 }
 
+/// `path (why)`, for people and models.
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = match &self.reason {
+            Reason::Link => "a symbolic link",
+            Reason::Special => "a pipe, a socket or a device",
+            Reason::Path(error) => return write!(f, "{} ({error})", self.path),
+        };
+        write!(f, "{} ({why})", self.path)
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self { entries: 100_000, file_bytes: 256 * 1024 * 1024, bytes: 2 * 1024 * 1024 * 1024 }

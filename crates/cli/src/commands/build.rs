@@ -98,7 +98,8 @@ pub(crate) async fn lock(args: &LockArgs, context: &mut Context) -> Outcome {
 }
 
 async fn run(project: &ProjectArgs, compiling: &Compiling, context: &mut Context) -> Outcome {
-    let compiled = compiling::compile(&project.directory, compiling, &context.out).await?;
+    let (directory, data_dir) = (&project.directory, &context.data_dir);
+    let compiled = compiling::compile(directory, data_dir, compiling, &context.out).await?;
     let failed = compiled.diagnostics.iter().any(Diagnostic::is_error);
     let lock_changed = compiled.lock.is_some();
     let problems = Problems::of(&compiled);

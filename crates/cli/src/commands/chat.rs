@@ -6,22 +6,23 @@ mod slash;
 
 use std::borrow::Cow;
 use std::io::{IsTerminal, stdin};
+use std::path::PathBuf;
 
 use weir_engine::{Address, EngineError, New};
 use weir_journal::PAYLOAD_MAX;
-use weir_kernel::Session;
+use weir_kernel::{FileWritten, Session};
 use weir_types::{Explain, Fault};
 
 use crate::agents::ProjectAgents;
-use crate::commands::Context;
+use crate::commands::{Context, fs};
 use crate::host::Host;
-use crate::identity;
 use crate::input::Input;
 use crate::output::Out;
 use crate::project::ProjectArgs;
 use crate::report::Outcome;
 use crate::turn::{Start, Talk};
 use crate::which;
+use crate::workbench::ToolArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,6 +51,11 @@ pub(crate) struct Args {
     /// What to call a new session.
     #[arg(long)]
     title: Option<String>,
+    /// Give a new session the files of this directory to work on. They are copied: `weir fs export` brings them back.
+    #[arg(long, value_name = "DIR", conflicts_with = "session")]
+    files: Option<PathBuf>,
+    #[command(flatten)]
+    tools: ToolArgs,
     #[command(flatten)]
     project: ProjectArgs,
 }
@@ -107,14 +113,16 @@ struct Chat<'a> {
     talk: Talk<'a>,
     /// The session as it was found, if it was there.
     found: Option<Session>,
+    /// What a new session begins with.
+    files: Vec<FileWritten>,
 }
 
 /// Runs a chat.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     // What is wrong with the agent's files is shown with their lines, before anything is made.
     let built = args.project.build().await?;
-    let agents =
-        ProjectAgents::new(args.project.directory.clone(), context.data_dir.clone(), args.max_iterations);
+    let agents = ProjectAgents::new(&args.project.directory, &context.data_dir, &args.tools)
+        .with_iterations(args.max_iterations);
     let model = agents.runnable(&built, &args.agent)?.agent.model;
     let interactive =
         args.message.is_none() && !context.out.json && stdin().is_terminal() && context.out.is_terminal();
@@ -152,7 +160,11 @@ async fn chat<'h>(
         Some(session) => Talk::after(host, address, session.seq),
         None => Talk::new(host, address),
     };
-    let chat = Chat { args, model, talk, found };
+    let files = match &args.files {
+        Some(directory) => fs::imported(directory, &*host.blobs, &context.out).await?,
+        None => Vec::new(),
+    };
+    let chat = Chat { args, model, talk, found, files };
     match words {
         Some(words) => once(chat, words, &mut context.out).await,
         None => prompted::run(chat, host, context).await,
@@ -220,8 +232,9 @@ impl Chat<'_> {
         }
         let new = New {
             agent: self.args.agent.clone(),
-            principal: identity::principal(),
+            principal: self.args.tools.principal(),
             title: self.args.title.clone(),
+            files: self.files.clone(),
             ..New::default()
         };
         Start::Begin(new, words)

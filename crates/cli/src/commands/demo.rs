@@ -1,5 +1,5 @@
 //! `weir demo`: an agent at work in a temporary directory, with real processes, a real `kill -9` in the middle of a turn,
-//! a fork with another ending, and what it all cost.
+//! a fork with another ending, what it all cost, and a project whose agent has a tool of its own and asks another agent.
 
 mod desk;
 mod tour;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use weir_engine::Address;
-use weir_journal::{Journal, PAGE_MAX, mint_session};
+use weir_journal::{Journal, ListFilter, PAGE_MAX, mint_session};
 use weir_kernel::{Body, Ending, Session};
 use weir_types::{Event, Explain, Fault, Seq, SessionId};
 
@@ -86,6 +86,8 @@ struct Seen {
     endings: [String; 2],
     sound: bool,
     cost_usd: f64,
+    /// What an agent of a new project answered, which asked another agent, which used a tool in TypeScript.
+    reviewed: String,
 }
 
 /// Gives the tour.
@@ -112,6 +114,7 @@ async fn give(data_dir: &Path, ledger: &Path, out: &mut Out) -> Outcome<Seen> {
     resume(&mut tour).await?;
     fork(&mut tour, asked).await?;
     let (sound, cost_usd) = account(&mut tour).await?;
+    let reviewed = tools(&mut tour).await?;
 
     let done = desk::read(ledger)?;
     let count = |tool: &str, word: &str| {
@@ -128,6 +131,7 @@ async fn give(data_dir: &Path, ledger: &Path, out: &mut Out) -> Outcome<Seen> {
         endings,
         sound,
         cost_usd,
+        reviewed,
     };
     check(&seen)?;
     Ok(seen)
@@ -136,7 +140,8 @@ async fn give(data_dir: &Path, ledger: &Path, out: &mut Out) -> Outcome<Seen> {
 /// The tour only claims what it has seen.
 fn check(seen: &Seen) -> Result<(), DemoError> {
     let once = (seen.blue_room_reserved, seen.green_room_reserved, seen.invitations_sent) == (1, 1, 1);
-    if once && seen.sound && seen.endings[0] != seen.endings[1] {
+    let asked = seen.reviewed.contains("9 words");
+    if once && seen.sound && asked && seen.endings[0] != seen.endings[1] {
         return Ok(());
     }
     Err(DemoError::Surprise(format!("{seen:?}")))
@@ -229,6 +234,43 @@ async fn account(tour: &mut Tour<'_>) -> Outcome<(bool, f64)> {
     tour.succeed(&["session", "history", &green]).await?;
     let cost = state(tour, "main").await?.totals.cost;
     Ok((sound, cost.as_usd()))
+}
+
+/// A project, whose agent has a tool of its own and asks another agent.
+async fn tools(tour: &mut Tour<'_>) -> Outcome<String> {
+    tour.step(
+        "Tools, and agents as tools",
+        "A project begins with `weir init`. Its helper has a tool in TypeScript, which runs in a fresh sandbox for each call, \
+         and another agent, which runs in a session of its own. Every call passes the same gate and is in the journal \
+         before it runs.",
+    )?;
+    tour.succeed(&["init", "my-agents"]).await?;
+    let run = async |tour: &mut Tour<'_>, args: &[&str]| {
+        tour.succeed(&[args, &["--project", "my-agents"]].concat()).await
+    };
+    run(tour, &["tools", "list", "helper"]).await?;
+    run(tour, &["tools", "call", "helper", "count_words", r#"{"text":"a low dam"}"#]).await?;
+    run(tour, &["chat", "helper", "-m", "review: a low dam at the outlet of a lake"]).await?;
+    tour.succeed(&["session", "list"]).await?;
+    answer_of(tour, "editor").await
+}
+
+/// What the newest session of an agent ended with.
+async fn answer_of(tour: &Tour<'_>, agent: &str) -> Outcome<String> {
+    let store = Store::open(&tour.data_dir, IfAbsent::Fail).await?;
+    let filter = ListFilter { agent: Some(agent.to_owned()), ..ListFilter::default() };
+    let listed = store.journal.list(filter, None, PAGE_MAX).await;
+    let mut session = Session::default();
+    if let Some(listed) = listed?.last() {
+        for event in store.journal.read(&listed.branch, Seq(0), PAGE_MAX).await? {
+            session.apply(&event).map_err(|error| DemoError::Surprise(error.to_string()))?;
+        }
+    }
+    store.close().await;
+    match session.ended.map(|ended| ended.how) {
+        Some(Ending::Finished { answer: Some(answer), .. }) => Ok(answer),
+        how => Err(DemoError::Surprise(format!("`{agent}` ended as {how:?}")).into()),
+    }
 }
 
 fn show_ledger(tour: &mut Tour<'_>) -> Outcome {

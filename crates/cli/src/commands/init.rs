@@ -27,12 +27,15 @@ struct Document {
     files: Vec<String>,
 }
 
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 11] = [
     ("weir.yaml", include_str!("../../templates/init/weir.yaml")),
     ("agents/helper/spec.yaml", include_str!("../../templates/init/agents/helper/spec.yaml")),
     ("agents/helper/SOUL.md", include_str!("../../templates/init/agents/helper/SOUL.md")),
+    ("agents/editor/spec.yaml", include_str!("../../templates/init/agents/editor/spec.yaml")),
+    ("tools/count_words.ts", include_str!("../../templates/init/tools/count_words.ts")),
     ("loops/morning.yaml", include_str!("../../templates/init/loops/morning.yaml")),
     ("models/helper.yaml", include_str!("../../templates/init/models/helper.yaml")),
+    ("models/editor.yaml", include_str!("../../templates/init/models/editor.yaml")),
     ("tests/helper.yaml", include_str!("../../templates/init/tests/helper.yaml")),
     // Last come the files that somebody may have already: a repository without them is as good a place.
     (GITIGNORE, include_str!("../../templates/init/gitignore")),

@@ -61,7 +61,7 @@ async fn show(args: &ShowArgs, out: &mut Out) -> Outcome {
     let found = project::agent(&manifest, &args.agent, &args.project.directory)?;
     let sources = agents::prompt_sources(&manifest, found);
     let (sections, prompt) = (system::sections(&sources), system::prompt(&sources));
-    let tools_tokens = tokens::of_tools(&agents::definitions(found));
+    let tools_tokens = tokens::of_tools(&agents::definitions(&manifest, found));
     if out.json {
         let parts = sections.iter().map(|section| Part { name: &section.name, tokens: section.tokens });
         return out.document(&Document {

@@ -13,6 +13,9 @@ use crate::host::Host;
 use crate::project::ProjectArgs;
 use crate::report::Outcome;
 use crate::which::SessionArg;
+use crate::workbench::ToolArgs;
+
+pub(crate) use self::show::place;
 
 /// What to do with sessions.
 #[derive(Debug, clap::Subcommand)]
@@ -75,14 +78,19 @@ pub(crate) async fn run(command: &Command, context: &mut Context) -> Outcome {
 }
 
 /// An engine for a command that runs no agent.
-async fn host(context: &Context) -> Outcome<Host> {
-    host_for(context, &ProjectArgs::default(), None).await
+pub(crate) async fn host(context: &Context) -> Outcome<Host> {
+    host_for(context, &ProjectArgs::default(), &ToolArgs::default(), None).await
 }
 
 /// An engine that can run the agents of a project.
-async fn host_for(context: &Context, project: &ProjectArgs, iterations: Option<u64>) -> Outcome<Host> {
+async fn host_for(
+    context: &Context,
+    project: &ProjectArgs,
+    tools: &ToolArgs,
+    iterations: Option<u64>,
+) -> Outcome<Host> {
     let store = context.store().await?;
-    let agents = ProjectAgents::new(project.directory.clone(), context.data_dir.clone(), iterations);
+    let agents = ProjectAgents::new(&project.directory, &context.data_dir, tools).with_iterations(iterations);
     Host::start(store, &context.data_dir, agents).await
 }
 

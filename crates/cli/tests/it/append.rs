@@ -260,7 +260,7 @@ fn a_payload_that_cannot_be_read_or_kept_is_refused() {
     exit 2
     -- stderr
     error: standard input has more than 16.8 MB
-    help: store large content with `weir blob put FILE` and name its hash in the event
+    help: give it less; `weir blob put FILE` stores large content, and an event can name its hash
     ");
     assert!(!weir.data().exists(), "a refused append made a data directory");
 }

@@ -25,8 +25,11 @@ fn a_new_project_works_at_once() {
       weir.yaml
       agents/helper/spec.yaml
       agents/helper/SOUL.md
+      agents/editor/spec.yaml
+      tools/count_words.ts
       loops/morning.yaml
       models/helper.yaml
+      models/editor.yaml
       tests/helper.yaml
       .gitignore
       README.md
@@ -52,14 +55,15 @@ fn a_new_project_works_at_once() {
     assert_snapshot!(weir.mask(&followed), @"
     exit 0
     -- stdout
-    ✓ built 1 agent, 1 loop (1.6 KB)
+    ✓ built 2 agents, 1 loop, 1 tool source (5.1 KB)
       [hash]
     Let me look at the clock.
     It is [time] .
     tests/helper.yaml
       ✓ greets
       ✓ looks at the clock instead of guessing
-    2 scenarios: all passed ([seconds] s)
+      ✓ counts with its own tool, and asks the editor
+    3 scenarios: all passed ([seconds] s)
     -- stderr
     → get_time {}
     session [id]
@@ -68,6 +72,25 @@ fn a_new_project_works_at_once() {
     let checked = follow(&weir, "cd 'my agents' && weir check --json");
     let document: serde_json::Value = serde_json::from_str(&checked.stdout).unwrap();
     assert_eq!(document["diagnostics"], serde_json::json!([]));
+}
+
+/// What a loop is to do can be done by whom it runs as: nobody is there to ask when it fires.
+#[test]
+fn the_loop_of_a_new_project_may_do_what_it_is_told() {
+    let weir = Weir::new();
+    weir.ok(&["init"]);
+    let instruction = "Good morning. What time is it?";
+    let told = std::fs::read_to_string(weir.path().join("loops/morning.yaml")).unwrap();
+    assert!(told.contains(instruction), "{told}");
+    for said in [instruction, "count: a low dam", "review: a low dam"] {
+        let told = weir.json(&["chat", "helper", "-m", said, "--as", "serviceaccount:morning-bot"]);
+        let answer = told["answer"].as_str().unwrap();
+        assert!(!answer.contains("blocked") && !answer.contains("{{"), "{said}: {answer}");
+    }
+    for agent in ["helper", "editor"] {
+        let listed = weir.ok(&["tools", "list", agent, "--as", "serviceaccount:morning-bot"]);
+        assert!(!listed.contains("none"), "{listed}");
+    }
 }
 
 #[test]

@@ -286,7 +286,7 @@ fn what_is_not_done_yet_is_refused_and_not_ignored() {
     assert_snapshot!(weir.show(&["chat", "helper", "-m", "hello"]), @"
     exit 2
     -- stderr
-    error: this version does not do yet: the tool `bash`, `rules` of the project, `four_eyes` of the project, `knowledge` of the project, `routing` of the project
+    error: this version does not do yet: `rules` of the project, `four_eyes` of the project, `knowledge` of the project, `routing` of the project
     help: it builds, but running it without them would not be what its spec says; remove them to try the rest
     ");
 }

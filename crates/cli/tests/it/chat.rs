@@ -112,7 +112,7 @@ fn programs_get_exactly_what_is_promised() {
     assert_snapshot!(weir.mask(&parked.to_string()), @r#"
     exit 5
     -- stdout
-    {"session":"[id]","branch":"main","run":"[id]","answer":null,"stop":"iterations","usage":{"input_tokens":471,"output_tokens":3,"cache_read_tokens":0,"cache_write_tokens":0},"cost_usd":0.0,"approvals":[]}
+    {"session":"[id]","branch":"main","run":"[id]","answer":null,"stop":"iterations","usage":{"input_tokens":558,"output_tokens":3,"cache_read_tokens":0,"cache_write_tokens":0},"cost_usd":0.0,"approvals":[]}
     "#);
     let failed = weir.run(&["chat", "helper", "-m", "broken", "--json"]);
     assert_snapshot!(weir.mask(&failed.to_string()), @r#"

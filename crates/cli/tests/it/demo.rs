@@ -34,9 +34,29 @@ fn the_tour_tells_its_steps_and_cleans_up() {
         text.lines().filter(|line| !line.is_empty() && !line.starts_with(' ')).skip(2).collect();
     assert_eq!(
         headings,
-        ["1. A turn", "2. kill -9", "3. Resume", "4. Fork", "5. Verify and account", "What next"]
+        [
+            "1. A turn",
+            "2. kill -9",
+            "3. Resume",
+            "4. Fork",
+            "5. Verify and account",
+            "6. Tools, and agents as tools",
+            "What next"
+        ]
     );
     assert!(text.contains("outcome unknown"), "{text}");
+    // A tool in TypeScript was called, and a second agent answered in a session of its own.
+    for line in [
+        "    count_words  script   read    read    low   read   live   tools/count_words",
+        "    editor       agent    read    read    low   read   live   weir://editor",
+        r#"    {"words":3,"characters":9}"#,
+        "    The editor says: It has 9 words.",
+    ] {
+        assert!(text.lines().any(|told| told == line), "{line}: {text}");
+    }
+    let agents = ["helper", "editor", "desk"];
+    let sessions = |agent: &&str| text.lines().any(|line| line.contains(&format!("  {agent}  ")));
+    assert!(agents.iter().all(sessions), "{text}");
     assert!(!text.contains('\u{1b}'), "colour without a terminal");
     assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0, "the tour left something behind");
 

@@ -147,6 +147,7 @@ fn a_read_only_disk_is_said_for_what_it_is() {
       caused by: Read-only file system (os error 30)
     help: make the data directory writable for this user, or choose another with `--data-dir DIR`
     exit 1
+    ok    sandbox         commands are confined by Landlock and seccomp
     fail  data directory  `[disk]/data` cannot be written: Read-only file system (os error 30)
                           help: make the data directory writable for this user, or choose another with `--data-dir DIR`
     error: 1 check failed

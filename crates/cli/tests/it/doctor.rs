@@ -7,7 +7,7 @@ use crate::weir::Weir;
 /// The report without what depends on the machine.
 fn shown(weir: &Weir, args: &[&str]) -> String {
     let text = weir.show(args);
-    let differs = ["ok    identity", "ok    file system", "ok    journal", "ok    log"];
+    let differs = ["ok    identity", "ok    sandbox", "ok    file system", "ok    journal", "ok    log"];
     let lines = text.lines().map(|line| match differs.iter().find(|start| line.starts_with(**start)) {
         Some(start) => format!("{start}  […]"),
         None => line.to_owned(),
@@ -23,6 +23,7 @@ fn a_healthy_journal_passes() {
     exit 0
     -- stdout
     ok    identity  […]
+    ok    sandbox  […]
     ok    data directory  `.weir`, writable
     ok    file system  […]
     ok    in use by       nobody else
@@ -40,6 +41,7 @@ fn a_healthy_journal_passes() {
         checks,
         [
             "identity",
+            "sandbox",
             "data directory",
             "file system",
             "in use by",
@@ -79,6 +81,7 @@ fn trouble_is_found_with_the_next_step() {
     exit 1
     -- stdout
     ok    identity  […]
+    ok    sandbox  […]
     fail  data directory  there is no `.weir`
                           help: name the right directory with `--data-dir DIR`, or begin a journal here with `weir append`
     -- stderr
@@ -90,6 +93,7 @@ fn trouble_is_found_with_the_next_step() {
     exit 1
     -- stdout
     ok    identity  […]
+    ok    sandbox  […]
     fail  data directory  `file` is not a directory
                           help: name a directory with `--data-dir DIR`
     -- stderr
@@ -101,6 +105,7 @@ fn trouble_is_found_with_the_next_step() {
     exit 1
     -- stdout
     ok    identity  […]
+    ok    sandbox  […]
     ok    data directory  `.weir`, writable
     ok    file system  […]
     ok    in use by       nobody else
@@ -124,6 +129,7 @@ fn trouble_is_found_with_the_next_step() {
     exit 1
     -- stdout
     ok    identity  […]
+    ok    sandbox  […]
     ok    data directory  `.weir`, writable
     ok    file system  […]
     ok    in use by       nobody else

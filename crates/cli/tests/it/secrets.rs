@@ -110,7 +110,7 @@ fn answer(wire: &str) -> String {
 }
 
 /// Everything a data directory says, decoded: events, large payloads, blobs.
-fn decoded(weir: &Weir) -> String {
+pub(crate) fn decoded(weir: &Weir) -> String {
     let mut text = weir.ok(&["export"]);
     for entry in walk(&weir.data().join("blobs")) {
         let parts: Vec<_> = entry.iter().map(|part| part.to_string_lossy()).collect();
@@ -122,7 +122,7 @@ fn decoded(weir: &Weir) -> String {
     text
 }
 
-fn walk(path: &std::path::Path) -> Vec<std::path::PathBuf> {
+pub(crate) fn walk(path: &std::path::Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(path).into_iter().flatten().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
 }

@@ -81,10 +81,10 @@ fn a_session_at_a_glance() {
     events     17
     runs       1, the latest: end
     requests   2
-    usage      273 tokens in, 18 out
+    usage      331 tokens in, 18 out
     cost       $0.00
     ");
-    assert_snapshot!(weir.mask(&weir.json(&["session", "show", &session]).to_string()), @r#"{"agent":"helper","began":"[time]","branch":"main","branches":["main"],"cost_usd":0.0,"id":"[id]","labels":{"team":"time"},"manifest":"[hash]","open_calls":[],"pid":null,"principal":"[actor]","requests":2,"runs":1,"seq":17,"status":"idle","stop":"end","title":"Clock","updated":"[time]","usage":{"cache_read_tokens":0,"cache_write_tokens":0,"input_tokens":273,"output_tokens":18},"version":1}"#);
+    assert_snapshot!(weir.mask(&weir.json(&["session", "show", &session]).to_string()), @r#"{"agent":"helper","began":"[time]","branch":"main","branches":["main"],"cost_usd":0.0,"id":"[id]","labels":{"team":"time"},"manifest":"[hash]","open_calls":[],"pid":null,"principal":"[actor]","requests":2,"runs":1,"seq":17,"status":"idle","stop":"end","title":"Clock","updated":"[time]","usage":{"cache_read_tokens":0,"cache_write_tokens":0,"input_tokens":331,"output_tokens":18},"version":1}"#);
 }
 
 #[test]
@@ -95,9 +95,9 @@ fn a_request_is_made_again_byte_for_byte() {
     assert_snapshot!(weir.mask(&ran.to_string()), @r#"
     exit 0
     -- stdout
-    {"model":"demo","system":"You help.","tools":[{"name":"get_time","description":"The current date and time in UTC (RFC 3339).","schema":{"properties":{},"type":"object"}}],"messages":[{"role":"user","content":[{"type":"text","text":"<runtime>\ntime: [time]\n</runtime>"},{"type":"text","text":"What time is it?"}]},{"role":"assistant","content":[{"type":"thinking","text":"I need the clock."},{"type":"text","text":"Let me look."},{"type":"tool_use","id":"call_1_0","name":"get_time","input":{}}]},{"role":"user","content":[{"type":"tool_result","id":"call_1_0","name":"get_time","content":[{"type":"text","text":"[time]"}]}]}],"output_tokens_max":8192,"purpose":"turn"}
+    {"model":"demo","system":"You help.","tools":[{"name":"get_time","description":"Tells the date and time right now, in UTC (RFC 3339). Use it when an answer depends on today's date or on how much time has passed.","schema":{"additionalProperties":false,"properties":{},"type":"object"}}],"messages":[{"role":"user","content":[{"type":"text","text":"<runtime>\ntime: [time]\n</runtime>"},{"type":"text","text":"What time is it?"}]},{"role":"assistant","content":[{"type":"thinking","text":"I need the clock."},{"type":"text","text":"Let me look."},{"type":"tool_use","id":"call_1_0","name":"get_time","input":{}}]},{"role":"user","content":[{"type":"tool_result","id":"call_1_0","name":"get_time","content":[{"type":"text","text":"[time]"}]}]}],"output_tokens_max":8192,"purpose":"turn"}
     -- stderr
-    note: request 2 (event 13, attempt 1): 711 bytes, as they were sent; SHA-256 [hash]
+    note: request 2 (event 13, attempt 1): 827 bytes, as they were sent; SHA-256 [hash]
     "#);
     let document = weir.json(&["session", "show", &session, "--request", "1"]);
     assert_eq!((&document["exact"], &document["attempt"]), (&true.into(), &1.into()));
@@ -204,7 +204,7 @@ fn the_state_of_any_moment() {
     status     idle
     latest     end
     messages   3
-    usage      273 tokens in, 18 out
+    usage      331 tokens in, 18 out
     cost       $0.00
     ");
     assert_snapshot!(weir.show(&["session", "state", &session, "--at", "8"]), @"
@@ -218,7 +218,7 @@ fn the_state_of_any_moment() {
     run        [id], iteration 1
     latest     in progress
     messages   2
-    usage      95 tokens in, 8 out
+    usage      124 tokens in, 8 out
     cost       $0.00
     call       [id] get_time {}: requested
     ");

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::chat::project;
 use crate::running::{eventually, eventually_or};
@@ -99,7 +99,22 @@ impl Terminal {
         self.end()
     }
 
+    /// Everything that was drawn so far.
+    pub(crate) fn drawn(&self) -> String {
+        String::from_utf8_lossy(&self.drawn.lock().unwrap()).into_owned()
+    }
+
+    /// How the terminal treats keys: whether it shows them, waits for whole lines, and makes signals of them.
+    pub(crate) fn modes(&self) -> LocalModes {
+        tcgetattr(&self.keys).unwrap().local_modes
+    }
+
     pub(crate) fn end(mut self) -> Option<i32> {
+        self.ended()
+    }
+
+    /// Waits for the end; the terminal can be looked at afterwards.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
         let child = Mutex::new(&mut self.child);
         eventually(|| child.lock().unwrap().try_wait().unwrap()).code()
     }
@@ -250,4 +265,35 @@ fn a_terminal_is_never_told_what_was_stored_raw() {
         let drawn = String::from_utf8_lossy(&drawn.lock().unwrap()).into_owned();
         assert!(!drawn.contains("\u{1b}]0;") && !drawn.contains('\u{202e}'), "{drawn:?}");
     }
+}
+
+/// A tool that is edited while a chat is open takes effect with the next message, and its errors name the line that was written.
+#[test]
+fn a_script_is_hot_and_its_errors_have_its_lines() {
+    let weir = Weir::new();
+    weir.ok(&["init"]);
+    let file = weir.path().join("tools/count_words.ts");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mut chat = Terminal::start(&weir, &["chat", "helper"]);
+    chat.say("count: a low dam");
+    chat.see("3 words, 9 characters.");
+    std::fs::write(&file, text.replace("words: words.length", "words: words.length + 100")).unwrap();
+    chat.say("count: a low dam");
+    chat.see("103 words, 9 characters.");
+
+    let thrown = "interface Odd { readonly why: string }\n    const odd: Odd = { why: 'no good' };\n    throw new TypeError(odd.why);";
+    std::fs::write(&file, text.replace("return { words", &format!("{thrown}\n    return {{ words"))).unwrap();
+    let line = std::fs::read_to_string(&file).unwrap().lines().position(|line| line.contains("throw new"));
+    chat.say("count: a low dam");
+    chat.see(&format!("✗ count_words: tools/count_words.ts:{}:", line.unwrap() + 1));
+    chat.see(": TypeError: no good");
+
+    // Something that does not even build ends nothing but the message.
+    std::fs::write(&file, text.replace("execute:", "execut:")).unwrap();
+    chat.say("count: a low dam");
+    chat.see("execut");
+    std::fs::write(&file, &text).unwrap();
+    chat.say("count: one");
+    chat.see("1 words, 3 characters.");
+    assert_eq!(chat.leave(CTRL_D), Some(0));
 }

@@ -25,10 +25,13 @@ fn help_and_version_are_answers() {
       test         Run the scenarios of tests/*.yaml
       chat         Talk to an agent, line by line or once
       session      Look at sessions, speak to them, and take them in hand
+      tools        List the tools of an agent, and try one
+      fs           Look at the files of a session, at any of its events
       prompt       Look at what agents are told
       diff         Show what agents of one build may do that those of another may not
       lock         Pin skills and the tools of MCP servers in weir.lock, and accept what has changed
       schema       Print what can be written in a project's files, as JSON Schema
+      auth         Keep what convinces MCP servers of who is asking, on this machine
       append       Append one event to a stream
       streams      List the streams
       count        Print how many events a stream has

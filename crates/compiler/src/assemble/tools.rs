@@ -164,24 +164,22 @@ fn by_author(entry: &ToolEntry) -> (Effect, Risk) {
     (effect, if effect == Effect::Read { Risk::Low } else { Risk::High })
 }
 
-/// How strict to be with a tool of a server. Its annotations can make it stricter; only the author, with `effect`, can
-/// make it less so.
+/// How strict to be with a tool of a server. Its annotations can make it stricter; only the author, with `access` or `effect`,
+/// can make it less so. So no annotation lowers a risk: a tool that writes and calls itself harmless is as risky as one of
+/// which nothing is known.
 fn strictness(entry: &ToolEntry, definition: &Value) -> (Effect, Risk) {
     let hint =
         |name: &str| definition.get("annotations").and_then(|hints| hints.get(name)).and_then(Value::as_bool);
     let (author, _) = by_author(entry);
-    let server = match (hint("readOnlyHint"), hint("idempotentHint")) {
+    // What destroys writes, whether or not its server says so in as many words.
+    let reads = hint("readOnlyHint").or(hint("destructiveHint").filter(|destroys| *destroys).map(|_| false));
+    let server = match (reads, hint("idempotentHint")) {
         (Some(false), Some(true)) => Effect::Idempotent,
         (Some(false), _) => Effect::Write,
         _ => Effect::Read,
     };
     let effect = entry.effect.unwrap_or_else(|| author.max(server));
-    let risk = match effect {
-        Effect::Read => Risk::Low,
-        Effect::Idempotent | Effect::Write if hint("destructiveHint").is_some() => Risk::Medium,
-        Effect::Idempotent | Effect::Write => Risk::High,
-    };
-    (effect, risk)
+    (effect, if effect == Effect::Read { Risk::Low } else { Risk::High })
 }
 
 fn similarity(known: &str, name: &Spanned<String>) -> f64 {

@@ -51,7 +51,13 @@ async fn everything_a_project_has_is_in_its_manifest() {
             "agent: helper\nscenarios: [{ name: hello, steps: [{ say: Hi, expect: { answer: Hello } }] }]\n",
         ),
     ]);
-    let compiled = project.build_and_save().await;
+    let compiled = project.build(Mode::Online).await;
+    assert_eq!(
+        told(&compiled),
+        [
+            "spec::unused-credential weir.yaml:7 `mcp://./servers/notes.sh` is started here and sent no credential"
+        ]
+    );
     let built = compiled.built.unwrap();
     let manifest = &built.manifest;
     assert_eq!(Manifest::from_bytes(&built.bytes).unwrap(), *manifest);
@@ -73,7 +79,7 @@ async fn everything_a_project_has_is_in_its_manifest() {
             ("fs_search", "fs", Effect::Read, Risk::Low),
             ("lookup_weather", "tools/lookup-weather", Effect::Read, Risk::Low),
             // What providers do not take is `_`, and who comes second is called by its server's name.
-            ("add_note", notes, Effect::Write, Risk::Medium),
+            ("add_note", notes, Effect::Write, Risk::High),
             ("notes__get_time", notes, Effect::Write, Risk::High),
             ("researcher", "weir://researcher", Effect::Read, Risk::Low),
         ]
@@ -108,7 +114,7 @@ async fn everything_a_project_has_is_in_its_manifest() {
 
 #[tokio::test]
 async fn access_is_the_highest_level_an_entry_offers() {
-    let tools = r#"[{"name":"look","inputSchema":{}},{"name":"sure","inputSchema":{},"annotations":{"readOnlyHint":true}},{"name":"change","inputSchema":{},"annotations":{"readOnlyHint":false}}]"#;
+    let tools = r#"[{"name":"look","inputSchema":{}},{"name":"sure","inputSchema":{},"annotations":{"readOnlyHint":true}},{"name":"change","inputSchema":{},"annotations":{"readOnlyHint":false}},{"name":"wipe","inputSchema":{},"annotations":{"destructiveHint":true}},{"name":"meek","inputSchema":{},"annotations":{"readOnlyHint":true,"idempotentHint":true,"destructiveHint":false}}]"#;
     let names = async |entry: &str| {
         let spec = format!(
             "{}tools: [{{ server: \"mcp://./servers/x.sh\", {entry} }}, {{ name: memory }}]\n",
@@ -125,15 +131,15 @@ async fn access_is_the_highest_level_an_entry_offers() {
     };
     let memory = ["memory_search Read Low", "memory_related Read Low"];
     // The author's word that it reads is taken, unless the server says otherwise.
-    assert_eq!(names("access: read").await, [&["look Read Low", "sure Read Low"][..], &memory].concat());
-    // The server's word that it reads is not.
-    assert_eq!(
-        names("access: write").await,
-        [&["change Write High", "look Write High", "sure Write High"][..], &memory].concat()
-    );
+    let read = ["look Read Low", "meek Read Low", "sure Read Low"];
+    assert_eq!(names("access: read").await, [&read[..], &memory].concat());
+    // The server's word that it reads, can be repeated or destroys nothing is not.
+    let all = |how: &str| ["change", "look", "meek", "sure", "wipe"].map(|name| format!("{name} {how}"));
+    let memory = memory.map(str::to_owned);
+    assert_eq!(names("access: write").await, [&all("Write High")[..], &memory].concat());
     assert_eq!(
         names("access: write, effect: idempotent").await,
-        [&["change Idempotent High", "look Idempotent High", "sure Idempotent High"][..], &memory].concat()
+        [&all("Idempotent High")[..], &memory].concat()
     );
 }
 

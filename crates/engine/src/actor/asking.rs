@@ -18,6 +18,7 @@ use weir_types::{Answer, FailureClass, Hash, NanoUsd, Request, Seq, Stop, Timest
 use super::commit::Committed;
 use super::waiting::until;
 use super::{Actor, Flow, Release};
+use crate::budgets::Paid;
 use crate::draft::Nature;
 use crate::error::EngineError;
 use crate::live::{self, LiveDelta};
@@ -117,14 +118,22 @@ impl Actor {
                 return self.end(Vec::new(), errored.into()).await;
             }
         };
-        let requested = self.requested(runnable, &asked, Hash::of(&body)).await?;
+        let paid = self.paid_from(runnable);
+        let requested = self.requested(runnable, &asked, &paid, Hash::of(&body)).await?;
+        let reserve = requested.reserve;
+        if let Some(instead) = self.cannot_pay(runnable, &paid, reserve).await? {
+            return Ok(instead);
+        }
         if let Some(n) = asked.begin {
             self.decided(IterationStarted { n });
         }
-        self.decided(requested);
+        let call = self.reserve(requested, &paid);
         let request = self.session.seq;
         if self.commit(Release::No).await? == Committed::Rebased {
             return Ok(Flow::Again);
+        }
+        if let Some(instead) = self.is_void(&paid, call, reserve).await? {
+            return Ok(instead);
         }
         let began = Instant::now();
         self.asking = Some(Attempt {
@@ -147,6 +156,7 @@ impl Actor {
         &mut self,
         runnable: &Runnable,
         asked: &Asked,
+        paid: &[Paid],
         request_hash: Hash,
     ) -> Result<ModelRequested, EngineError> {
         let (agent, request) = (&runnable.agent, &asked.request);
@@ -170,6 +180,7 @@ impl Actor {
             },
             request_hash,
             reserve: window::reserve_for(&self.session, agent, estimated_tokens, request.output_tokens_max),
+            purses: paid.iter().map(|paid| paid.draw.clone()).collect(),
         })
     }
 

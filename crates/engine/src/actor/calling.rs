@@ -4,28 +4,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use tokio::task::JoinError;
 use tokio::time::Instant;
-use weir_journal::{Attrs, Expected, Ownership, Part, Status, mint_call, mint_session};
+use weir_journal::{Appended, mint_call};
 use weir_kernel::{
-    About, Agent, ApprovalExpired, ApprovalRequested, Call, CallState, Outcome as Effected, Parent,
-    RunCancelRequested, SessionCreated, Tool, ToolCompleted, ToolDecided, ToolFailed, ToolRequested,
-    ToolStarted, ToolUse, UserMessage, Verdict,
+    ApprovalExpired, ApprovalRequested, Bill, Body, Call, CallState, FileDeleted, FileWritten,
+    MemoryRetrieved, MemoryStored, ToolCompleted, ToolDecided, ToolFailed, ToolRequested, ToolStarted,
+    ToolUse, Verdict,
 };
-use weir_types::{Block, CallId, Effect, OnInterrupt, Risk, SessionId, text_of};
+use weir_tools::{Asked, Decision, Done, Failed, Permit, Started, Step, Trace, WAITS};
+use weir_types::{CallId, Effect, OnInterrupt, Risk};
 
 use super::asking::millis;
+use super::children::{bill, child_agent};
 use super::commit::Committed;
 use super::{Actor, Flow, Release};
-use crate::address::Address;
-use crate::draft::new_event;
+use crate::approvals::ON_INTERRUPT;
+use crate::draft::{Nature, new_event};
 use crate::error::EngineError;
-use crate::shared::Shared;
-use crate::tools::{Asked, Decision, Done, Failed, Permit};
-
-/// The most text of one result that is kept. A tool that has more to say must be asked for it in parts.
-const RESULT_BYTES_MAX: usize = 4 * 1024 * 1024;
+use crate::memory;
+use crate::setup::Runnable;
 
 /// How long cancelled calls may take to notice.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -34,75 +32,137 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub(crate) struct Finished {
     call: CallId,
     result: Result<Done, Failed>,
+    /// What the session behind it used.
+    bill: Option<Bill>,
     duration_ms: u64,
 }
 
 impl Actor {
-    pub(super) fn request_tools(&mut self, agent: &Agent, uses: Vec<ToolUse>) -> Flow {
+    pub(super) fn request_tools(&mut self, runnable: &Runnable, uses: Vec<ToolUse>) -> Flow {
         for asked in uses {
-            let tool = agent.tools.iter().find(|tool| tool.definition.name == asked.tool);
+            let tool = runnable.agent.tools.iter().find(|tool| tool.definition.name == asked.tool);
+            // What is unknown counts as the worst.
+            let listed = tool.map_or((Effect::Write, Risk::High), |tool| (tool.effect, tool.risk));
+            let (effect, risk) = runnable.tools.strictness(&asked.tool, &asked.input).unwrap_or(listed);
             self.decided(ToolRequested {
                 call: mint_call(),
                 provider_id: asked.provider_id,
                 tool: asked.tool,
                 source: tool.map_or_else(|| "unknown".to_owned(), |tool| tool.source.clone()),
                 input: asked.input,
-                // What is unknown counts as the worst.
-                effect: tool.map_or(Effect::Write, |tool| tool.effect),
-                risk: tool.map_or(Risk::High, |tool| tool.risk),
+                effect,
+                risk,
                 on_interrupt: tool.map_or(OnInterrupt::Report, |tool| tool.on_interrupt),
             });
         }
         Flow::Again
     }
 
-    pub(super) async fn authorise(&mut self, agent: &Agent, calls: &[CallId]) -> Result<Flow, EngineError> {
+    pub(super) fn authorise(&mut self, runnable: &Runnable, calls: &[CallId]) -> Flow {
         for id in calls {
             let Some(call) = self.session.call(*id).cloned() else { continue };
-            let decision = self.decision(agent, &call).await;
-            let asks = decision.verdict == Verdict::Ask;
-            self.decided(ToolDecided {
-                call: *id,
-                outcome: decision.verdict,
-                rule: decision.rule.clone(),
-                because: decision.because,
-                stub: decision.stub,
-            });
-            if asks {
-                self.decided(ApprovalRequested {
-                    call: *id,
-                    input_hash: call.input_hash(),
-                    rule: decision.rule.unwrap_or_default(),
-                    expires: decision.expires,
-                });
-            }
+            let decision = self.decision(runnable, &call);
+            self.decided_about(&call, decision);
         }
-        Ok(Flow::Again)
+        Flow::Again
     }
 
-    async fn decision(&mut self, agent: &Agent, call: &Call) -> Decision {
-        let listed = |tool: &&Tool| tool.definition.name == call.tool;
-        let Some(tool) = agent.tools.iter().find(listed) else {
-            let known: Vec<&str> = agent.tools.iter().map(|tool| tool.definition.name.as_str()).collect();
-            return Decision::deny(format!("agent `{}` does not list it; it lists {known:?}", agent.name));
-        };
-        let approved_by = match &call.state {
-            CallState::Granted { by, input_hash } if *input_hash == call.input_hash() => Some(by.as_str()),
-            _ => None,
-        };
-        if tool.agent.is_some() {
-            return Decision::allow("the agent lists it");
+    /// Writes a decision down; and that someone is asked, if that is what it says.
+    fn decided_about(&mut self, call: &Call, decision: Decision) {
+        let (asks, rule) = (decision.verdict == Verdict::Ask, decision.rule.clone());
+        self.decided(ToolDecided {
+            call: call.id,
+            outcome: decision.verdict,
+            rule: decision.rule,
+            because: decision.because,
+            stub: decision.stub,
+        });
+        if asks {
+            self.decided(ApprovalRequested {
+                call: call.id,
+                input_hash: call.input_hash(),
+                rule: rule.unwrap_or_default(),
+                expires: decision.expires,
+            });
         }
-        let principal = self.session.created.as_ref().map_or("", |created| created.principal.as_str());
-        let (address, agent) = (&self.address, agent.name.as_str());
-        self.shared.setup.tools.authorize(Asked { call, address, agent, principal, approved_by }).await
+    }
+
+    /// Whether a call may run, in the light of what people said. Whoever said yes must still be someone who may.
+    fn decision(&self, runnable: &Runnable, call: &Call) -> Decision {
+        let approved_by = match &call.state {
+            CallState::Granted { by, input_hash } => Some(by).filter(|_| *input_hash == call.input_hash()),
+            _ => call.approved_by.as_ref(),
+        };
+        let refused = match approved_by.map(|by| (by, self.refused_as_approver(runnable, by))) {
+            Some((by, None)) => return self.asked(runnable, call, Some(by)),
+            Some((by, Some(why))) => Some(format!("`{by}` said yes, which does not count: {why}")),
+            None => None,
+        };
+        let decision = self.asked(runnable, call, None);
+        let decision = self.under_standing_approval(runnable, call, decision);
+        match refused {
+            Some(refused) if decision.verdict == Verdict::Ask => {
+                Decision { because: format!("{refused}; {}", decision.because), ..decision }
+            }
+            _ => decision,
+        }
+    }
+
+    fn asked(&self, runnable: &Runnable, call: &Call, approved_by: Option<&str>) -> Decision {
+        runnable.tools.authorize(&Asked {
+            call: call.id,
+            tool: &call.tool,
+            input: call.input_to_run(),
+            session: self.address.session,
+            depth: self.depth(),
+            agent: &runnable.agent.name,
+            principal: self.principal(),
+            approved_by,
+        })
+    }
+
+    /// Why someone's yes does not count, if it does not.
+    fn refused_as_approver(&self, runnable: &Runnable, by: &str) -> Option<String> {
+        let decision = runnable.tools.may_approve(by, self.principal(), &runnable.agent.name);
+        (decision.verdict != Verdict::Allow).then_some(decision.because)
+    }
+
+    /// Someone may have said yes to such calls for the whole session.
+    fn under_standing_approval(&self, runnable: &Runnable, call: &Call, decision: Decision) -> Decision {
+        let Some(rule) = decision.rule.as_deref().filter(|_| decision.verdict == Verdict::Ask) else {
+            return decision;
+        };
+        let standing = self.session.standing.iter().find(|standing| {
+            (standing.tool.as_str(), standing.rule.as_str()) == (call.tool.as_str(), rule)
+                && self.refused_as_approver(runnable, &standing.by).is_none()
+        });
+        let Some(standing) = standing else { return decision };
+        let approved = self.asked(runnable, call, Some(&standing.by));
+        match approved.verdict {
+            Verdict::Allow => {
+                let because = format!("`{}` approved `{}` for this session", standing.by, call.tool);
+                Decision { rule: decision.rule, because, ..approved }
+            }
+            Verdict::Deny | Verdict::Ask => approved,
+        }
+    }
+
+    /// On whose behalf the session acts.
+    pub(super) fn principal(&self) -> &str {
+        self.session.created.as_ref().map_or("", |created| created.principal.as_str())
+    }
+
+    /// How many sessions wait for this one, one within the other.
+    pub(super) fn depth(&self) -> u32 {
+        let parent = self.session.created.as_ref().and_then(|created| created.parent.as_ref());
+        parent.map_or(0, |parent| parent.depth)
     }
 
     /// Someone is asked whether an interrupted write is to be repeated.
     pub(super) fn ask_again(&mut self, calls: &[CallId]) -> Flow {
         for id in calls {
             let Some(input_hash) = self.session.call(*id).map(Call::input_hash) else { continue };
-            let rule = "on_interrupt: ask".to_owned();
+            let rule = ON_INTERRUPT.to_owned();
             self.decided(ApprovalRequested { call: *id, input_hash, rule, expires: None });
         }
         Flow::Again
@@ -111,7 +171,7 @@ impl Actor {
     /// A call that nobody approved in time is noted as such before it is closed.
     pub(super) fn expire(&mut self, call: CallId) {
         let state = self.session.call(call).map(|call| &call.state);
-        let is_late = |expires: &weir_types::Timestamp| weir_journal::now() > *expires;
+        let is_late = |expires: &weir_types::Timestamp| weir_journal::now() >= *expires;
         if let Some(CallState::Awaiting { expires: Some(expires), .. }) = state
             && is_late(expires)
         {
@@ -120,105 +180,108 @@ impl Actor {
     }
 
     /// Writes down that the calls start, then starts them.
-    pub(super) async fn execute(&mut self, agent: &Agent, calls: &[CallId]) -> Result<Flow, EngineError> {
+    pub(super) async fn execute(
+        &mut self,
+        runnable: &Runnable,
+        calls: &[CallId],
+    ) -> Result<Flow, EngineError> {
+        if self.refuse_repeating(runnable, calls) {
+            return Ok(Flow::Again);
+        }
         for id in calls {
             let Some(call) = self.session.call(*id).cloned() else { continue };
-            let tool = agent.tools.iter().find(|tool| tool.definition.name == call.tool);
-            let child = match tool.and_then(|tool| tool.agent.as_deref()) {
-                Some(child) => Some(self.begin_child(child, &call).await?),
-                None => None,
+            let (child, beginning) = match child_agent(runnable, &call) {
+                Some(agent) => self.child(runnable, agent, &call).await?,
+                None => (None, None),
             };
-            self.decided(ToolStarted {
+            let started = ToolStarted {
                 call: *id,
                 attempt: call.attempt + 1,
                 key: call.key(),
                 input_hash: call.input_hash(),
                 child,
-            });
+            };
+            self.claim();
+            let about = self.about(None);
+            self.draft.add_beside(&mut self.session, started.into(), about, Nature::Decision, beginning);
         }
         if self.commit(Release::No).await? == Committed::Rebased {
             return Ok(Flow::Again);
         }
-        for id in calls {
-            if let Some(call) = self.session.call(*id).cloned() {
-                self.start(&call);
+        if let Some(acknowledged) = self.acknowledged {
+            for id in calls {
+                if let Some(call) = self.session.call(*id).cloned() {
+                    self.start(runnable, &call, &acknowledged);
+                }
             }
         }
         Ok(Flow::Again)
     }
 
-    /// The session that does the call: the one that began to, or a new one that begins in the same append.
-    async fn begin_child(&mut self, agent: &str, call: &Call) -> Result<SessionId, EngineError> {
-        if let Some(child) = call.child {
-            return Ok(child);
+    /// A call that a crash cut off, or that waited for the session behind it, goes on only if it would be allowed now: grants
+    /// may have been taken back, and whoever goes on may let less happen than whoever began. True, if one of them may not:
+    /// then decide again.
+    fn refuse_repeating(&mut self, runnable: &Runnable, calls: &[CallId]) -> bool {
+        let mut refused = false;
+        for id in calls {
+            let Some(call) = self.session.call(*id).cloned() else { continue };
+            if !matches!(call.state, CallState::Interrupted | CallState::Suspended) {
+                continue;
+            }
+            let decision = self.decision(runnable, &call);
+            let decision = match decision.verdict {
+                Verdict::Deny | Verdict::Ask => decision,
+                // To pretend would be to say that nothing happened.
+                Verdict::Allow if decision.stub && !call.stub => {
+                    let because = "stub: it was cut off while writes were live, and now they are not; `--live-writes` \
+                                   would repeat it";
+                    Decision { rule: Some(Step::Stub.to_string()), ..Decision::deny(because) }
+                }
+                Verdict::Allow => continue,
+            };
+            refused = true;
+            self.decided_about(&call, decision);
         }
-        let runnable = self.shared.setup.agents.agent(agent).await.map_err(EngineError::Agent)?;
-        let child = mint_session();
-        let principal = self.session.created.as_ref().map(|created| created.principal.clone());
-        let created = SessionCreated {
-            agent: agent.to_owned(),
-            manifest: runnable.manifest,
-            principal: principal.clone().unwrap_or_default(),
-            title: None,
-            labels: Default::default(),
-            parent: Some(Parent { session: self.address.session, call: call.id }),
-            lane: "direct".to_owned(),
-        };
-        let said = UserMessage { content: vec![Block::text(message(call))], runtime: Default::default() };
-        let about = About { actor: principal.clone(), ..About::default() };
-        let events = vec![new_event(&created.into(), &about), new_event(&said.into(), &about)];
-        // It has something to do, and must be found if this process does not live to do it.
-        let attrs = Attrs { principal, agent: Some(agent.to_owned()), ..Attrs::new(Status::Running) };
-        self.draft.add_child(Part {
-            branch: Address::main(child).branch_id(),
-            expected: Expected::NoStream,
-            key: None,
-            owner: Ownership::Unchecked,
-            events,
-            attrs: Some(attrs),
-        });
-        Ok(child)
+        refused
     }
 
     /// Starts a call whose start is durable.
-    fn start(&mut self, call: &Call) {
-        let deadline = self.shared.setup.options.tool_deadline;
-        let work: BoxFuture<'static, Result<Done, Failed>> = match call.child {
-            Some(child) => Box::pin(attend(Arc::clone(&self.shared), Address::main(child))),
-            None => {
-                let permit = self.permit(call);
-                let work = self.shared.setup.tools.execute(permit);
-                let effect = call.effect;
-                Box::pin(async move {
-                    tokio::time::timeout(deadline, work).await.unwrap_or_else(|_| Err(late(effect, deadline)))
-                })
-            }
-        };
-        let (id, began) = (call.id, Instant::now());
+    fn start(&mut self, runnable: &Runnable, call: &Call, acknowledged: &Appended) {
+        let permit = self.permit(runnable, call, acknowledged);
+        let work = runnable.tools.execute(permit);
+        let (id, child, began) = (call.id, call.child, Instant::now());
+        let shared = Arc::clone(&self.shared);
         let task = self.calls.spawn(async move {
-            let result = work.await.map(bounded);
-            Finished { call: id, result, duration_ms: millis(began) }
+            let result = work.await;
+            let bill = match child {
+                Some(child) => bill(&shared, child).await,
+                None => None,
+            };
+            Finished { call: id, result, bill, duration_ms: millis(began) }
         });
         self.call_ids.insert(task.id(), id);
     }
 
-    /// INVARIANT: only called for calls whose `tool.started` has been committed.
-    fn permit(&self, call: &Call) -> Permit {
-        Permit {
-            address: self.address.clone(),
-            principal: self
-                .session
-                .created
-                .as_ref()
-                .map_or_else(String::new, |created| created.principal.clone()),
-            tool: call.tool.clone(),
-            source: call.source.clone(),
-            input: call.input_to_run().clone(),
-            key: call.key(),
-            attempt: call.attempt,
-            stub: call.stub,
-            cancelled: self.cancel_calls.child_token(),
-        }
+    /// INVARIANT: `acknowledged` is the journal's answer to the append that holds the call's `tool.started`.
+    fn permit(&mut self, runnable: &Runnable, call: &Call, acknowledged: &Appended) -> Permit {
+        let world = self.world(runnable, call);
+        Permit::new(
+            acknowledged,
+            Started {
+                call: call.id,
+                session: self.address.session,
+                branch: self.address.branch.clone(),
+                principal: self.principal().to_owned(),
+                tool: call.tool.clone(),
+                input: call.input_to_run().clone(),
+                key: call.key(),
+                attempt: call.attempt,
+                stub: call.stub,
+                child: call.child,
+                cancelled: self.cancel_calls.child_token(),
+                world,
+            },
+        )
     }
 
     /// A call is done, one way or another.
@@ -235,38 +298,65 @@ impl Actor {
                     return;
                 }
                 let effect = self.session.call(call).map_or(Effect::Write, |call| call.effect);
-                let failed = Failed {
-                    class: "panic".to_owned(),
-                    message: "the tool broke down; this is a bug in the tool".to_owned(),
-                    outcome: outcome_if_cut_off(effect),
+                let message = "the tool broke down; this is a bug in the tool";
+                let failed = match effect {
+                    Effect::Read => Failed::new("panic", message),
+                    Effect::Idempotent | Effect::Write => Failed::unknown("panic", message),
                 };
-                self.record(Finished { call, result: Err(failed), duration_ms: 0 });
+                self.record(Finished { call, result: Err(failed), bill: None, duration_ms: 0 });
             }
         }
     }
 
     fn record(&mut self, finished: Finished) {
-        let (call, duration_ms) = (finished.call, finished.duration_ms);
-        match finished.result {
+        let Finished { call, result, bill, duration_ms } = finished;
+        match result {
+            Err(failed) if failed.class == WAITS => self.suspended(call, duration_ms),
             Ok(done) => {
                 let stub = self.session.call(call).is_some_and(|call| call.stub);
-                let Done { content, changed_files } = done;
-                self.happened(ToolCompleted { call, content, changed_files, stub }, duration_ms);
+                let Done { content, traces, whole, log } = done;
+                let changed_files = traces.iter().filter_map(changed_file).collect();
+                for trace in traces {
+                    self.leave(trace);
+                }
+                self.happened(
+                    ToolCompleted { call, content, changed_files, stub, whole, log, bill },
+                    duration_ms,
+                );
+                if let Some(files) = &self.files {
+                    files.keep(call);
+                }
             }
-            Err(Failed { class, message, outcome }) => {
-                self.happened(ToolFailed { call, class, message, outcome }, duration_ms);
+            Err(Failed { class, message, outcome, log }) => {
+                self.happened(ToolFailed { call, class, message, outcome, log, bill }, duration_ms);
+                if let Some(files) = &self.files {
+                    files.forget(call);
+                }
             }
         }
+    }
+
+    /// What a call did to its session becomes events of its own. Notes also go to the stream of their memory.
+    fn leave(&mut self, trace: Trace) {
+        let body = body_of(trace);
+        let about = self.about(None);
+        let beside = match (&body, &self.session.created) {
+            (Body::MemoryStored(_), Some(created)) => {
+                memory::beside(&created.agent, &created.principal, new_event(&body, &about))
+            }
+            _ => None,
+        };
+        self.draft.add_beside(&mut self.session, body, about, Nature::Fact, beside);
     }
 
     /// Stops the model call and the tools. True, if a tool was done in the last moment: then decide again.
     pub(super) async fn stop_effects(&mut self) -> bool {
         self.stop_asking();
-        self.retry_at = None;
+        (self.retry_at, self.shortage) = (None, None);
+        self.cancel_children().await;
         if self.calls.is_empty() {
             return false;
         }
-        self.cancel_children().await;
         self.cancel_calls.cancel();
         self.cancel_calls = self.shared.stopping.child_token();
         self.calls.abort_all();
@@ -277,65 +367,24 @@ impl Actor {
         // What does not even notice that it was aborted is left behind; its result is no longer wanted.
         self.calls.detach_all();
         self.call_ids.clear();
+        // What a call that was cut off would have changed is not to be seen by the next one.
+        self.files = None;
         true
     }
+}
 
-    async fn cancel_children(&mut self) {
-        let running = |call: &&Call| call.state == CallState::Running;
-        let actor = self.session.created.as_ref().map_or("", |created| created.principal.as_str());
-        for child in self.session.calls().iter().filter(running).filter_map(|call| call.child) {
-            // A child that cannot be reached ends by its own limits.
-            let _ =
-                crate::input::post(&self.shared, &Address::main(child), RunCancelRequested {}.into(), actor)
-                    .await;
-        }
+fn changed_file(trace: &Trace) -> Option<String> {
+    match trace {
+        Trace::FileWritten { path, .. } | Trace::FileDeleted { path } => Some(path.clone()),
+        Trace::MemoryStored { .. } | Trace::MemoryRetrieved { .. } => None,
     }
 }
 
-/// What a child session is told: the `message` of the arguments, or all of them.
-fn message(call: &Call) -> String {
-    let input = call.input_to_run();
-    let value = input.to_value();
-    value.get("message").and_then(|message| message.as_str()).unwrap_or(input.as_str()).to_owned()
-}
-
-/// Runs a child session, or joins it where it is, until it rests.
-async fn attend(shared: Arc<Shared>, child: Address) -> Result<Done, Failed> {
-    let outcome = crate::input::settle(&shared, &child).await;
-    let outcome = outcome.map_err(|error| Failed::new("child", error.to_string()))?;
-    match (outcome.answer, outcome.stop.is_parked()) {
-        (Some(answer), _) => Ok(Done::text(answer)),
-        (None, parked) => {
-            let word = if parked { "paused" } else { "ended without an answer" };
-            let why = outcome.message.unwrap_or_else(|| outcome.stop.as_str().to_owned());
-            Err(Failed::new("child", format!("session {child} {word}: {why}")))
-        }
+fn body_of(trace: Trace) -> Body {
+    match trace {
+        Trace::FileWritten { path, hash, mode, size } => FileWritten { path, hash, mode, size }.into(),
+        Trace::FileDeleted { path } => FileDeleted { path }.into(),
+        Trace::MemoryStored { doc, title, tags, hash } => MemoryStored { doc, title, tags, hash }.into(),
+        Trace::MemoryRetrieved { query, docs } => MemoryRetrieved { query, docs }.into(),
     }
-}
-
-fn late(effect: Effect, deadline: Duration) -> Failed {
-    let outcome = outcome_if_cut_off(effect);
-    let seconds = deadline.as_secs();
-    Failed { class: "timeout".to_owned(), message: format!("no result within {seconds} s"), outcome }
-}
-
-fn outcome_if_cut_off(effect: Effect) -> Effected {
-    match effect {
-        Effect::Read => Effected::Failed,
-        Effect::Idempotent | Effect::Write => Effected::Unknown,
-    }
-}
-
-/// Cuts a result that no event could hold.
-fn bounded(done: Done) -> Done {
-    let bytes = serde_json::to_vec(&done.content).map_or(usize::MAX, |json| json.len());
-    if bytes <= RESULT_BYTES_MAX {
-        return done;
-    }
-    let mut text = text_of(&done.content);
-    let whole = text.len();
-    let end = (0..=RESULT_BYTES_MAX / 2).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
-    text.truncate(end);
-    text.push_str(&format!("\n[… cut: the first {end} of {whole} bytes …]"));
-    Done { content: vec![Block::text(text)], ..done }
 }

@@ -32,8 +32,13 @@ impl Actor {
         let mut pause = Duration::from_millis(50);
         loop {
             let parts = self.parts(release);
+            let others = parts[1..].to_vec();
             match self.shared.setup.journal.append(parts).await {
-                Ok(_) => {
+                Ok(appended) => {
+                    for (part, appended) in others.iter().zip(appended.iter().skip(1)) {
+                        self.shared.purses.note(part, appended);
+                    }
+                    self.acknowledged = appended.into_iter().next();
                     self.committed(release).await;
                     return Ok(Committed::Yes);
                 }
@@ -71,15 +76,15 @@ impl Actor {
         };
         let expected =
             if self.durable == Seq(0) { Expected::NoStream } else { Expected::Exactly(self.durable) };
-        let (events, children) = self.draft.to_append();
+        let (events, beside) = self.draft.to_append();
         let attrs = Some(attrs(&self.session));
         let part = Part { branch: self.branch.clone(), expected, key: None, owner, events, attrs };
-        std::iter::once(part).chain(children).collect()
+        std::iter::once(part).chain(beside).collect()
     }
 
     async fn committed(&mut self, release: Release) {
         self.draft.clear();
-        self.durable = self.session.seq;
+        self.folded_to(self.session.seq);
         self.hold = match (self.hold, release) {
             (Hold::None, _) | (Hold::Held, Release::Yes) => Hold::None,
             (Hold::Claiming, _) | (Hold::Held, Release::No) => Hold::Held,
@@ -87,8 +92,8 @@ impl Actor {
         if self.hold == Hold::Held {
             self.replacing = None;
         }
-        self.resuming = false;
-        self.standing.send_replace(Standing::Working);
+        self.resuming = None;
+        self.is_working();
         for reply in self.replies.drain(..) {
             // Whoever asked may have gone.
             let _ = reply.send(Ok(self.durable));
@@ -143,7 +148,8 @@ pub fn status(session: &Session) -> Status {
     match (&session.lifecycle, &session.run) {
         (Lifecycle::Closed(_), _) => Status::Closed,
         (Lifecycle::Halted(_), _) => Status::Halted,
-        (Lifecycle::Open, Some(run)) if run.parked.is_some() || session.is_waiting() => Status::Waiting,
+        (Lifecycle::Open, Some(run)) if run.parked.is_some() => Status::Waiting,
+        (Lifecycle::Open, Some(run)) if session.is_waiting() && !run.cancelling => Status::Waiting,
         (Lifecycle::Open, Some(_)) => Status::Running,
         // Something was said that no run has taken up yet: it must be found after a crash.
         (Lifecycle::Open, None) if !session.inbox.is_empty() => Status::Running,
@@ -151,7 +157,8 @@ pub fn status(session: &Session) -> Status {
     }
 }
 
-fn due(session: &Session) -> Option<Timestamp> {
+/// When the first approval expires.
+pub(super) fn due(session: &Session) -> Option<Timestamp> {
     let expiry = |call: &weir_kernel::Call| match call.state {
         CallState::Awaiting { expires, .. } => expires,
         _ => None,

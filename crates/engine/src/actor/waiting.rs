@@ -7,13 +7,16 @@ use tokio::time::Instant;
 use weir_journal::{PAGE_MAX, now};
 use weir_kernel::{About, Body, Entry, FoldError, Lifecycle, ResumeReason, Trigger, time_left_ms};
 use weir_models::{ModelError, Piece};
-use weir_types::Timestamp;
+use weir_types::{StopReason, Timestamp};
 
-use super::commit::Committed;
-use super::{Actor, Command, Flow, Release, Reply, Standing};
+use super::commit::{Committed, due};
+use super::{Actor, Command, Flow, Release, Reply, Resume, Standing};
+use crate::approvals;
 use crate::draft::Nature;
 use crate::error::EngineError;
+use crate::input::changes_files;
 use crate::outcome::Outcome;
+use crate::store::import_to_halt;
 
 /// A wait that nothing else ends is looked at again after this long.
 const WAIT_MAX: Duration = Duration::from_secs(3_600);
@@ -57,7 +60,8 @@ impl Actor {
 
     /// Waits for something new to do; false, if there was nothing for so long that the session leaves memory.
     pub(super) async fn rest(&mut self) -> Result<bool, EngineError> {
-        self.standing.send_replace(Standing::Resting(Outcome::of(&self.session).into()));
+        let outcome = self.outcome().await?;
+        self.standing.send_replace(Standing::Resting(outcome.into()));
         let idle = self.shared.setup.options.idle_after;
         let due = self.due.take().map_or(WAIT_MAX, until);
         let wake = self.next_wake(Instant::now() + idle.min(due)).await;
@@ -74,6 +78,17 @@ impl Actor {
         Ok(true)
     }
 
+    /// What came of it. A session that waits for others that ask people asks what they ask.
+    async fn outcome(&mut self) -> Result<Outcome, EngineError> {
+        let outcome = Outcome::of(&self.address, &self.session);
+        if outcome.stop != StopReason::Approval {
+            return Ok(outcome);
+        }
+        let journal = &*self.shared.setup.journal;
+        let approvals = approvals::of_family(journal, &self.address, &self.session).await?;
+        Ok(Outcome { approvals, ..outcome })
+    }
+
     async fn next_wake(&mut self, until: Instant) -> Wake {
         let (model_idle, calls_idle) = (self.asking.is_none(), self.calls.is_empty());
         let piece = async {
@@ -84,7 +99,7 @@ impl Actor {
         };
         tokio::select! {
             command = self.commands.recv() => Wake::Command(command),
-            () = self.poke.notified() => Wake::Poke,
+            () = self.poke.told() => Wake::Poke,
             piece = piece, if !model_idle => Wake::Piece(piece),
             Some(called) = self.calls.join_next_with_id(), if !calls_idle => Wake::Called(called),
             () = tokio::time::sleep_until(until) => Wake::Time,
@@ -94,6 +109,11 @@ impl Actor {
 
     async fn woken(&mut self, wake: Wake) -> Result<(), EngineError> {
         match wake {
+            Wake::Command(Some(Command::Look { reply })) => {
+                self.is_working();
+                self.absorb().await?;
+                let _ = reply.send(Ok(self.durable));
+            }
             Wake::Command(Some(command)) => self.obey(command),
             // The last handle is gone with the engine.
             Wake::Command(None) | Wake::Stopping => return Err(EngineError::Stopping),
@@ -107,7 +127,8 @@ impl Actor {
 
     /// The next moment at which something has to be done, whatever happens.
     fn next_moment(&self) -> Instant {
-        let moments = [self.asking_moment(), self.retry_at, self.out_of_time_at()];
+        let expiry = due(&self.session).map(|due| Instant::now() + until(due));
+        let moments = [self.asking_moment(), self.retry_at, self.out_of_time_at(), expiry];
         moments.into_iter().flatten().min().unwrap_or_else(|| Instant::now() + WAIT_MAX)
     }
 
@@ -129,11 +150,14 @@ impl Actor {
             for event in &page {
                 self.session.apply(event).map_err(|source| self.unreadable(source))?;
             }
-            self.durable = self.session.seq;
+            self.folded_to(self.session.seq);
             if page.len() < PAGE_MAX {
-                return Ok(());
+                break;
             }
         }
+        let halt = import_to_halt(&*self.shared.setup.journal, &self.branch, &self.session).await?;
+        self.draft.preface(&mut self.session, halt.map(Body::from).into_iter().collect());
+        Ok(())
     }
 
     fn unreadable(&self, source: FoldError) -> EngineError {
@@ -141,44 +165,51 @@ impl Actor {
     }
 
     fn obey(&mut self, command: Command) {
-        self.standing.send_replace(Standing::Working);
+        self.is_working();
         match command {
-            Command::Input { created, body, actor, reply } => {
-                if let Err(error) = self.acceptable(created.is_some(), &body) {
+            Command::Input { bodies, actor, reply } => {
+                if let Err(error) = self.acceptable(&bodies) {
                     let _ = reply.send(Err(error));
                     return;
                 }
-                let about = || About { actor: Some(actor.clone()), ..self.about(None) };
-                let (first, second) = (about(), about());
-                if let Some(created) = created {
-                    self.draft.add(&mut self.session, (*created).into(), first, Nature::Fact);
+                for body in bodies {
+                    let about = About { actor: Some(actor.clone()), ..self.about(None) };
+                    self.draft.add(&mut self.session, body, about, Nature::Fact);
                 }
-                self.draft.add(&mut self.session, *body, second, Nature::Fact);
                 self.replies.push(reply);
             }
-            Command::Resume { reply } => self.resume(reply),
+            Command::Resume { resume, reply } => self.resume(resume, reply),
+            Command::Look { reply } => drop(reply.send(Ok(self.durable))),
         }
     }
 
-    fn acceptable(&self, creates: bool, body: &Body) -> Result<(), EngineError> {
+    fn acceptable(&self, bodies: &[Body]) -> Result<(), EngineError> {
         let address = || self.address.clone();
+        let creates = matches!(bodies.first(), Some(Body::SessionCreated(_)));
+        let any = |kind: fn(&Body) -> bool| bodies.iter().any(kind);
+        if any(changes_files) && self.session.active_run().is_some() {
+            return Err(EngineError::Busy(address()));
+        }
         match (&self.session.created, &self.session.lifecycle) {
             (None, _) if !creates => Err(EngineError::NoSession(address())),
             (Some(_), _) if creates => Err(EngineError::Exists(address())),
             (_, Lifecycle::Closed(_)) => Err(EngineError::Closed(address())),
-            (_, Lifecycle::Halted(_)) if matches!(body, Body::UserMessage(_)) => {
+            (_, Lifecycle::Halted(_)) if any(|body| matches!(body, Body::UserMessage(_))) => {
                 Err(EngineError::Halted(address()))
             }
-            _ => Ok(()),
+            _ => approvals::check_all(&self.address, &self.session, bodies),
         }
     }
 
     /// Goes on with a run that was parked or interrupted, or asks again what was not answered.
-    fn resume(&mut self, reply: Reply) {
+    fn resume(&mut self, resume: Resume, reply: Reply) {
         let address = || self.address.clone();
         let refusal = match (&self.session.created, &self.session.lifecycle) {
             (None, _) => Some(EngineError::NoSession(address())),
             (_, Lifecycle::Closed(_)) => Some(EngineError::Closed(address())),
+            _ if resume.budget.is_some() && !self.is_out_of_budget() => {
+                Some(EngineError::NothingToRaise(address()))
+            }
             _ => None,
         };
         if let Some(error) = refusal {
@@ -196,14 +227,15 @@ impl Actor {
             let _ = reply.send(Err(EngineError::NothingToResume(address())));
             return;
         }
-        self.resuming = true;
+        self.resuming = Some(resume);
         self.replies.push(reply);
         self.go_on();
     }
 
     /// Drafts what makes the session go on. Done again if the draft has to be.
     pub(super) fn go_on(&mut self) {
-        self.resumed(ResumeReason::Asked);
+        let resume = self.resuming.clone().unwrap_or_default();
+        self.resumed(ResumeReason::Asked, &resume);
         if self.session.run.is_none() && self.session.inbox.is_empty() && self.is_unanswered() {
             self.start_run(Trigger::Resume);
         }

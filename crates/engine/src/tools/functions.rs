@@ -2,14 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use weir_journal::now;
 use weir_kernel::Tool;
+use weir_tools::{Asked, Decision, Done, Failed, Permit};
 use weir_types::{Effect, Json, OnInterrupt, Risk, ToolDefinition};
 
-use super::{Asked, Decision, Done, Failed, Permit, Tools};
+use super::Tools;
+
+/// How long a function may take; another agent has limits of its own.
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// What a tool does.
 type Work = Arc<dyn Fn(Permit) -> BoxFuture<'static, Result<Done, Failed>> + Send + Sync>;
@@ -44,6 +49,24 @@ impl Function {
         Self { tool, work: Arc::new(move |permit| work(permit).boxed()) }
     }
 
+    /// Another agent, by its name.
+    pub fn agent(name: &str) -> Self {
+        let attend = |permit: Permit| {
+            let started = permit.into_started();
+            async move {
+                match started.child {
+                    Some(child) => started.world.agents.attend(child).await,
+                    None => Err(Failed::new("child", "no session was begun for it")),
+                }
+            }
+        };
+        Self::new(name, "Another agent.", attend).with(|tool| {
+            tool.source = format!("weir://{name}");
+            tool.effect = Effect::Write;
+            tool.agent = Some(name.to_owned());
+        })
+    }
+
     /// Says more about it.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut Tool)) -> Self {
@@ -63,6 +86,13 @@ impl Functions {
         Self(named.collect())
     }
 
+    /// Those with these names.
+    #[must_use]
+    pub fn only(&self, names: &[&str]) -> Self {
+        let named = self.0.iter().filter(|(name, _)| names.contains(&name.as_str()));
+        Self(named.map(|(name, function)| (name.clone(), function.clone())).collect())
+    }
+
     /// A tool, as an agent has it.
     pub fn tool(&self, name: &str) -> Option<Tool> {
         self.0.get(name).map(|function| function.tool.clone())
@@ -75,22 +105,30 @@ impl Functions {
 }
 
 impl Tools for Functions {
-    fn authorize<'a>(&'a self, asked: Asked<'a>) -> BoxFuture<'a, Decision> {
-        let decision = match self.0.get(&asked.call.tool) {
+    fn admit(&self, _principal: &str, _agent: &str) -> Decision {
+        Decision::allow("functions are given by the program that runs them")
+    }
+
+    fn authorize(&self, asked: &Asked<'_>) -> Decision {
+        match self.0.get(asked.tool) {
             Some(_) => Decision::allow("the agent lists it"),
-            None => Decision::deny(format!("there is no tool `{}`", asked.call.tool)),
-        };
-        std::future::ready(decision).boxed()
+            None => Decision::deny(format!("there is no tool `{}`", asked.tool)),
+        }
     }
 
     fn execute(&self, permit: Permit) -> BoxFuture<'static, Result<Done, Failed>> {
-        match self.0.get(permit.tool()) {
-            Some(function) => (function.work)(permit),
-            None => {
-                let message = format!("there is no tool `{}`", permit.tool());
-                std::future::ready(Err(Failed::new("missing", message))).boxed()
-            }
+        let tool = permit.started().tool.clone();
+        let Some(function) = self.0.get(&tool) else {
+            let message = format!("there is no tool `{tool}`");
+            return std::future::ready(Err(Failed::new("missing", message))).boxed();
+        };
+        let work = (function.work)(permit);
+        if function.tool.agent.is_some() {
+            return work;
         }
+        let effect = function.tool.effect;
+        let work = tokio::time::timeout(DEADLINE, work);
+        async move { work.await.unwrap_or_else(|_| Err(Failed::late(effect, DEADLINE))) }.boxed()
     }
 }
 

@@ -12,20 +12,24 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::sync::Notify;
 use weir_blobs::{Blobs, MemoryBlobs};
 use weir_engine::{
-    Address, Agents, Asked, Decision, Done, Engine, Explained, Function, Functions, New, Options, Owners,
-    Permit, Runnable, Said, Setup, Standing, Tools, get_time,
+    Address, Agents, Budgets, Engine, Explained, Function, Functions, New, Options, Owners, Runnable, Said,
+    Setup, Standing, Tools, get_time,
 };
 use weir_journal::{
     Answer, AppendError, Appended, Branch, Expected, Fork, ForkError, Head, Journal, KeyedPart, ListAfter,
     ListFilter, Listed, MemoryJournal, NewEvent, Part, ReadError, Report, Snapshot, StorageError,
     StorageFailure, StreamSummary, Tail, VerifyProgress, mint_owner,
 };
-use weir_kernel::{Agent, Limits, Session, Tool};
+use weir_kernel::{Agent, Limits, Session};
 use weir_models::scripted::{Call, Reply, Script, When};
 use weir_models::{Model, ModelError, Piece, Scripted};
+use weir_tools::{
+    Asked, Builtin, Decision, Done, Failed, Grants, Kind as ToolKind, Level, Live, Net, Offer, Permit,
+    ServerCall, Servers, Setup as ToolSetup, Toolbox,
+};
 use weir_types::{
     Block, BranchId, Catalog, Effect, Event, EventId, Hash, Json, Kind, ModelCard, OwnerId, Position,
-    Request, Risk, Seq, StreamName, ToolDefinition, Wire, text_of,
+    Request, Risk, Seq, StreamName, Wire, text_of,
 };
 
 /// Longest any test waits for anything, in the paused clock or the real one.
@@ -49,9 +53,13 @@ pub(crate) struct Deed {
     pub(crate) attempt: u32,
 }
 
-/// Agents by name.
+/// Agents by name, which of them have real tools, and what the others may.
 #[derive(Default)]
-pub(crate) struct Catalogue(pub(crate) Mutex<BTreeMap<String, Arc<Runnable>>>);
+pub(crate) struct Catalogue(
+    pub(crate) Mutex<BTreeMap<String, Arc<Runnable>>>,
+    pub(crate) Mutex<HashSet<String>>,
+    pub(crate) Arc<Rights>,
+);
 
 impl Agents for Catalogue {
     fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
@@ -61,6 +69,30 @@ impl Agents for Catalogue {
             Arc::new(error) as Explained
         };
         async move { found.ok_or_else(missing) }.boxed()
+    }
+}
+
+/// The agents as one process has them: with tools that stop when it does.
+struct Neighbourhood {
+    agents: Arc<Catalogue>,
+    functions: Functions,
+}
+
+impl Agents for Neighbourhood {
+    fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
+        async move {
+            let mut runnable = (*self.agents.agent(name).await?).clone();
+            if self.agents.1.lock().unwrap().contains(name) {
+                return Ok(Arc::new(runnable));
+            }
+            let listed: Vec<&str> =
+                runnable.agent.tools.iter().map(|tool| tool.definition.name.as_str()).collect();
+            let agents = runnable.agent.tools.iter().filter_map(|tool| tool.agent.as_deref());
+            let others = Functions::new(agents.map(Function::agent));
+            runnable.tools = Arc::new(Gate(self.functions.only(&listed), others, Arc::clone(&self.agents.2)));
+            Ok(Arc::new(runnable))
+        }
+        .boxed()
     }
 }
 
@@ -125,6 +157,7 @@ impl World {
     ) -> &Self {
         let known = self.functions(&Arc::new(Fuse::default()));
         let (full, card): (String, ModelCard) = Catalog::default().find("scripted/test").unwrap();
+        let agent_tool = |name: &str| Functions::new([Function::agent(name)]).tool(name).unwrap();
         let tool = |name: &&str| known.tool(name).unwrap_or_else(|| agent_tool(name));
         let mut agent = Agent {
             name: name.to_owned(),
@@ -135,8 +168,60 @@ impl World {
             limits: Limits::default(),
         };
         change(&mut agent);
-        let runnable = Runnable { agent, model, manifest: Hash::of(name.as_bytes()) };
+        // Each process has tools of its own; see `Neighbourhood`.
+        let tools = Arc::new(Functions::default());
+        let (manifest, budgets) = (Hash::of(name.as_bytes()), Budgets::default());
+        let runnable = Runnable { agent, model, tools, manifest, budgets };
         self.agents.0.lock().unwrap().insert(name.to_owned(), Arc::new(runnable));
+        self
+    }
+
+    /// Lets the project of an agent allow so much and no more.
+    pub(crate) fn allow(&self, name: &str, budgets: Budgets) -> &Self {
+        let mut agents = self.agents.0.lock().unwrap();
+        let mut runnable = (*agents[name]).clone();
+        runnable.budgets = budgets;
+        runnable.budgets.raised_by = vec!["user:admin".to_owned()];
+        agents.insert(name.to_owned(), Arc::new(runnable));
+        self
+    }
+
+    /// Adds an agent with real tools behind the real gate.
+    pub(crate) fn equip(
+        &self,
+        name: &str,
+        replies: Vec<Reply>,
+        offers: Vec<Offer>,
+        change: impl FnOnce(&mut Agent, &mut ToolSetup),
+    ) -> &Self {
+        let mut setup = ToolSetup {
+            gate: Arc::new(Grants { admins: ["user:test".to_owned()].into(), ..Grants::default() }),
+            live: Live::Nothing,
+            blobs: Arc::clone(&self.blobs),
+            servers: Arc::new(NoServers),
+            redact: Arc::new(weir_tools::NoSecrets),
+            sandbox: Arc::default(),
+            net: Net::default(),
+            deadline: Duration::from_secs(120),
+        };
+        let tools = offers.iter().map(|offer| weir_kernel::Tool {
+            definition: offer.definition.clone(),
+            source: offer.source.clone(),
+            effect: offer.effect,
+            risk: offer.risk,
+            on_interrupt: weir_types::OnInterrupt::Report,
+            agent: offer.callee().map(str::to_owned),
+        });
+        let tools: Vec<weir_kernel::Tool> = tools.collect();
+        self.agent_with(name, replies, &[], |agent| {
+            agent.tools = tools;
+            change(agent, &mut setup);
+        });
+        let mut agents = self.agents.0.lock().unwrap();
+        let mut runnable = (*agents[name]).clone();
+        runnable.tools = Arc::new(Toolbox::new(setup, offers));
+        agents.insert(name.to_owned(), Arc::new(runnable));
+        self.agents.1.lock().unwrap().insert(name.to_owned());
         self
     }
 
@@ -146,9 +231,11 @@ impl World {
             ("ask", Effect::Write),
             ("hurry", Effect::Write),
             ("look", Effect::Read),
+            ("place", Effect::Idempotent),
             ("put", Effect::Idempotent),
             ("send", Effect::Write),
             ("slow", Effect::Write),
+            ("tick", Effect::Read),
         ];
         let marking = effects.map(|(name, effect)| {
             let (world, fuse) = (self.clone(), Arc::clone(fuse));
@@ -171,8 +258,10 @@ impl World {
         let setup = Setup {
             journal: Arc::new(Fused { inner: Arc::clone(&self.journal), fuse: Arc::clone(&fuse) }),
             blobs: Arc::clone(&self.blobs),
-            agents: Arc::clone(&self.agents) as Arc<dyn Agents>,
-            tools: Arc::new(Gate(self.functions(&fuse))),
+            agents: Arc::new(Neighbourhood {
+                agents: Arc::clone(&self.agents),
+                functions: self.functions(&fuse),
+            }),
             owners: Arc::new(Household { me, dead: Arc::clone(&self.dead) }),
             options,
         };
@@ -233,21 +322,25 @@ impl World {
     }
 }
 
-async fn mark(world: World, fuse: Arc<Fuse>, permit: Permit) -> Result<Done, weir_engine::Failed> {
+async fn mark(world: World, fuse: Arc<Fuse>, permit: Permit) -> Result<Done, Failed> {
     fuse.unless_blown().await;
+    let permit = permit.into_started();
     // No tool runs before the journal says so.
-    let started = [permit.key(), &format!("\"attempt\":{}", permit.attempt())];
-    assert!(says(&*world.journal, "tool.started", &started).await, "{permit:?} is not written down");
-    let deed =
-        |tool: &str| Deed { tool: tool.to_owned(), key: permit.key().to_owned(), attempt: permit.attempt() };
-    world.deeds.lock().unwrap().push(deed(permit.tool()));
-    if permit.tool() == "slow" {
+    let started = [permit.key.as_str(), &format!("\"attempt\":{}", permit.attempt)];
+    assert!(says(&*world.journal, "tool.started", &started).await, "{started:?} is not written down");
+    let deed = |tool: &str| Deed { tool: tool.to_owned(), key: permit.key.clone(), attempt: permit.attempt };
+    world.deeds.lock().unwrap().push(deed(&permit.tool));
+    if permit.tool == "slow" {
         tokio::time::sleep(Duration::from_secs(5)).await;
         fuse.unless_blown().await;
         world.deeds.lock().unwrap().push(deed("slow, to its end"));
     }
     fuse.unless_blown().await;
-    Ok(Done::text(format!("{} {}", permit.tool(), permit.input().as_str())))
+    if permit.tool == "tick" {
+        // Never the same twice.
+        return Ok(Done::text(format!("tick {}", world.deeds.lock().unwrap().len())));
+    }
+    Ok(Done::text(format!("{} {}", permit.tool, permit.input.as_str())))
 }
 
 /// Whether the journal has an event of this kind that contains all of these words.
@@ -291,21 +384,6 @@ impl Model for Witness {
             pieces
         };
         look.flatten_stream().boxed()
-    }
-}
-
-fn agent_tool(agent: &str) -> Tool {
-    Tool {
-        definition: ToolDefinition {
-            name: agent.to_owned(),
-            description: "another agent".to_owned(),
-            schema: Json::of(&serde_json::json!({ "type": "object" })),
-        },
-        source: format!("weir://{agent}"),
-        effect: Effect::Write,
-        risk: Risk::Low,
-        on_interrupt: weir_types::OnInterrupt::Report,
-        agent: Some(agent.to_owned()),
     }
 }
 
@@ -359,23 +437,90 @@ pub(crate) fn conversation(session: &Session) -> Vec<String> {
     lines
 }
 
-/// Asks before `ask` and `hurry` run, the latter for a moment only, and lets everything else run.
-struct Gate(Functions);
+/// A tool that comes with the program, as an agent's entry offers it.
+pub(crate) fn builtin(builtin: Builtin) -> Offer {
+    let reads = builtin.name().starts_with("fs_") || builtin == Builtin::GetTime;
+    Offer {
+        definition: builtin.definition(),
+        source: builtin.name().to_owned(),
+        kind: ToolKind::Builtin(builtin),
+        access: Level::Write,
+        effect: if reads { Effect::Read } else { Effect::Idempotent },
+        risk: Risk::Low,
+        hosts: Vec::new(),
+    }
+}
+
+/// Another agent, as an agent's entry offers it.
+pub(crate) fn callee(agent: &str) -> Offer {
+    let definition = weir_types::ToolDefinition {
+        name: agent.to_owned(),
+        description: "Another agent.".to_owned(),
+        schema: Json::of(&serde_json::json!({ "type": "object" })),
+    };
+    let (source, kind) = (format!("weir://{agent}"), ToolKind::Agent(agent.to_owned()));
+    let (access, effect, risk) = (Level::Write, Effect::Write, Risk::High);
+    Offer { definition, source, kind, access, effect, risk, hosts: Vec::new() }
+}
+
+struct NoServers;
+
+impl Servers for NoServers {
+    fn call(&self, _call: ServerCall) -> BoxFuture<'static, Result<Done, Failed>> {
+        async { Err(Failed::new("mcp", "there are no servers here")) }.boxed()
+    }
+}
+
+/// Asks before `ask`, `place` and `hurry` run, the latter for a moment only, and lets everything else run: functions, then agents.
+/// Arguments that say `"bad"` are never allowed. Anyone may approve who is not called Eve or has lost that right.
+struct Gate(Functions, Functions, Arc<Rights>);
+
+/// What the gate may be told while sessions wait.
+#[derive(Default)]
+pub(crate) struct Rights {
+    /// Who may no longer approve.
+    pub(crate) no_approvers: Mutex<HashSet<String>>,
+    /// Which tools nobody may use any more.
+    pub(crate) revoked: Mutex<HashSet<String>>,
+}
+
+impl Gate {
+    fn whose(&self, tool: &str) -> &Functions {
+        if self.0.tool(tool).is_some() { &self.0 } else { &self.1 }
+    }
+}
 
 impl Tools for Gate {
-    fn authorize<'a>(&'a self, asked: Asked<'a>) -> BoxFuture<'a, Decision> {
-        match (asked.call.tool.as_str(), asked.approved_by) {
-            ("ask", None) => async { Decision::ask("ask-first", "it needs a yes") }.boxed(),
+    fn admit(&self, principal: &str, agent: &str) -> Decision {
+        self.0.admit(principal, agent)
+    }
+
+    fn may_approve(&self, by: &str, asker: &str, agent: &str) -> Decision {
+        if by == "user:eve" || self.2.no_approvers.lock().unwrap().contains(by) {
+            return Decision::deny(format!("`{by}` may not approve what `{agent}` does for `{asker}`"));
+        }
+        Decision::allow("almost anyone may")
+    }
+
+    fn authorize(&self, asked: &Asked<'_>) -> Decision {
+        if asked.input.as_str().contains("bad") {
+            return Decision::deny("the arguments are bad");
+        }
+        if self.2.revoked.lock().unwrap().contains(asked.tool) {
+            return Decision::deny("the grant was taken back");
+        }
+        match (asked.tool, asked.approved_by) {
+            ("ask" | "place", None) => Decision::ask("ask-first", "it needs a yes"),
             ("hurry", None) => {
                 let expires = Some(weir_journal::now().after_millis(1));
-                async move { Decision { expires, ..Decision::ask("ask-first", "it needs a yes") } }.boxed()
+                Decision { expires, ..Decision::ask("ask-first", "it needs a yes") }
             }
-            _ => self.0.authorize(asked),
+            (tool, _) => self.whose(tool).authorize(asked),
         }
     }
 
-    fn execute(&self, permit: Permit) -> BoxFuture<'static, Result<Done, weir_engine::Failed>> {
-        self.0.execute(permit)
+    fn execute(&self, permit: Permit) -> BoxFuture<'static, Result<Done, Failed>> {
+        self.whose(&permit.started().tool).execute(permit)
     }
 }
 
@@ -423,6 +568,11 @@ impl Fuse {
     /// Lets somebody else append just before this process does, each time it tries for the first time.
     pub(crate) fn intruding(times: u64) -> Self {
         Self { intrusions: AtomicU64::new(2 * times), ..Self::default() }
+    }
+
+    /// The same from now on.
+    pub(crate) fn intrude(&self, times: u64) {
+        self.intrusions.store(2 * times, Ordering::SeqCst);
     }
 
     /// What somebody else appends before these parts.
@@ -609,6 +759,10 @@ impl Journal for Fused {
         limit: usize,
     ) -> Answer<'_, Vec<Listed>, ReadError> {
         self.inner.list(filter, after, limit)
+    }
+
+    fn listed<'a>(&'a self, branch: &'a BranchId) -> Answer<'a, Option<Listed>, ReadError> {
+        self.inner.listed(branch)
     }
 
     fn keys<'a>(&'a self, branch: &'a BranchId, from: Seq, to: Seq) -> Answer<'a, Vec<KeyedPart>, ReadError> {

@@ -2,10 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
+mod approving;
+mod budgets;
+mod children;
 mod crash;
+mod crash_asking;
+mod families;
+mod files;
 mod kit;
 mod remembering;
 mod sharing;
+mod spending;
 mod stopping;
 mod turns;
 mod watching;

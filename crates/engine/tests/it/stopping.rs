@@ -16,10 +16,10 @@ fn greedy(change: impl FnOnce(&mut Limits)) -> World {
     let world = World::new();
     let more = |reply| Reply {
         usage: Some(Usage { input_tokens: 100, output_tokens: 20, ..Usage::default() }),
-        ..calling(reply, &[("look", "{}")])
+        ..calling(reply, &[("tick", "{}")])
     };
-    let replies = vec![more(on_user("", "first")), more(on_tool("look", "more"))];
-    world.agent_with("greedy", replies, &["look"], |agent| {
+    let replies = vec![more(on_user("", "first")), more(on_tool("tick", "more"))];
+    world.agent_with("greedy", replies, &["tick"], |agent| {
         agent.limits.output_tokens = Some(50);
         let usd = |text: &str| text.parse::<NanoUsd>().unwrap();
         agent.card.price = Some(Price {

@@ -132,10 +132,14 @@ impl Writer {
                 ],
             )?;
         }
-        if let Some(attrs) = &part.attrs {
-            self.write_attrs(hot.row.no, attrs)?;
+        let (no, stream) = (hot.row.no, hot.row.stream);
+        if let Some(attrs) = part.attrs.as_ref().filter(|attrs| hot.attrs.as_ref() != Some(*attrs)) {
+            self.write_attrs(no, attrs, hot.attrs.as_ref())?;
+            if let Some(hot) = self.heads.get_mut(&part.branch) {
+                hot.attrs = Some(attrs.clone());
+            }
         }
-        self.write_owner(hot.row.stream, part.owner)?;
+        self.write_owner(stream, part.owner)?;
         Ok(Appended { first: Seq(first), last: Seq(last), position: self.position(), replayed: false })
     }
 
@@ -148,7 +152,7 @@ impl Writer {
         let row = self.reader.rows.branch_by_no(self.connection().last_insert_rowid())?;
         let ts = Timestamp::default();
         let head = HeadRow { seq: 0, chain: Hash::ZERO, ts, position: 0, open: Vec::new() };
-        self.heads.insert(id, Hot { row, head, is_dirty: true });
+        self.heads.insert(id, Hot { row, head, is_dirty: true, attrs: None });
         Ok(())
     }
 
@@ -241,10 +245,14 @@ impl Writer {
         Ok(())
     }
 
-    fn write_attrs(&self, branch: i64, attrs: &Attrs) -> Result<()> {
+    /// Writes attributes that are not `known` to be in the file. A run changes little but the status: then only the
+    /// pages of its index are written again, and not those of all the others.
+    fn write_attrs(&self, branch: i64, attrs: &Attrs, known: Option<&Attrs>) -> Result<()> {
         let Attrs { status, principal, agent, title, due } = attrs;
-        // Most appends of a run leave the attributes as they are; replacing the row would write the pages of all its
-        // indexes again.
+        if known.is_some_and(|known| Attrs { status: *status, ..known.clone() } == *attrs) {
+            self.execute("UPDATE attrs SET status = ?2 WHERE branch = ?1", params![branch, status.as_str()])?;
+            return Ok(());
+        }
         let sql =
             "INSERT INTO attrs (branch, status, principal, agent, title, due) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
             ON CONFLICT (branch) DO UPDATE SET status = excluded.status, principal = excluded.principal,

@@ -34,7 +34,8 @@ impl Writer {
         let row = self.reader.rows.branch_by_no(self.connection().last_insert_rowid())?;
         let Event { seq, chain, ts, position, .. } = event;
         let head = Head { seq, chain, ts, position };
-        self.heads.insert(id, Hot { row, head: HeadRow::new(&head, Vec::new()), is_dirty: true });
+        let hot = Hot { row, head: HeadRow::new(&head, Vec::new()), is_dirty: true, attrs: None };
+        self.heads.insert(id, hot);
         Ok(Branch {
             name: name.clone(),
             parent: Some(ForkPoint { branch: from.branch.clone(), at: *at, chain }),

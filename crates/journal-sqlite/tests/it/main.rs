@@ -8,6 +8,7 @@ mod support;
 mod conforming;
 mod crash;
 mod format;
+mod lone;
 mod open;
 mod powercut;
 mod processes;

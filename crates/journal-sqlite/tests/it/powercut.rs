@@ -8,7 +8,8 @@ use weir_journal::{AppendError, Expected, Journal, Part};
 use weir_powercut::{Disk, Fault, IoFault, Loss, SyncCounts};
 use weir_types::Seq;
 
-use self::run::{Run, Work, open, writes_ahead};
+pub(crate) use self::run::{Run, connect, open};
+use self::run::{Work, writes_ahead};
 use crate::promises::{Session, Shape, broken, everything, has_group, repeat};
 use crate::support::{event, main_of, soak};
 

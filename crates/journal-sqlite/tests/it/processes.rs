@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
-use weir_journal::{AppendError, Appended, Expected, Journal, Part};
+use weir_journal::{AppendError, Appended, Attrs, Expected, Journal, ListFilter, Part, Status};
 use weir_journal_sqlite::SqliteJournal;
 use weir_types::Seq;
 
@@ -182,4 +182,34 @@ async fn check_keys(test: &str) {
         assert_eq!(events[last as usize - 1].payload, format!("second of {key}"));
     }
     journal.close().await;
+}
+
+/// Attributes are remembered by the one that wrote them, but not longer than they are true.
+#[tokio::test(flavor = "multi_thread")]
+async fn attributes_are_the_last_writers() {
+    let dir = DataDir::new();
+    let (ours, theirs, branch) = (dir.open().await, dir.open().await, main_of("a"));
+    let attrs = |status, agent: &str| Attrs {
+        principal: Some("user:p".to_owned()),
+        agent: Some(agent.to_owned()),
+        ..Attrs::new(status)
+    };
+    let (mine, done, other) =
+        (attrs(Status::Running, "mine"), attrs(Status::Idle, "mine"), attrs(Status::Running, "other"));
+    for (journal, attrs) in
+        [(&ours, &mine), (&ours, &done), (&ours, &mine), (&theirs, &other), (&ours, &mine)]
+    {
+        let part = Part::new(branch.clone(), vec![event("k", "")]);
+        journal.append(vec![Part { attrs: Some(attrs.clone()), ..part }]).await.unwrap();
+        for status in [Status::Running, Status::Idle] {
+            let filter = ListFilter { status: Some(status), ..ListFilter::default() };
+            let listed = ours.list(filter, None, 10).await.unwrap();
+            let found: Vec<&Attrs> = listed.iter().map(|listed| &listed.attrs).collect();
+            let expected: Vec<&Attrs> =
+                Some(attrs).into_iter().filter(|attrs| attrs.status == status).collect();
+            assert_eq!(found, expected);
+        }
+    }
+    ours.close().await;
+    theirs.close().await;
 }

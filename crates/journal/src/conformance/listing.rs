@@ -83,6 +83,16 @@ pub async fn attributes_are_found_by_every_filter(make: Make) {
     let rows = journal.list(ListFilter { status: Some(Status::Idle), ..all }, None, 10).await.unwrap();
     let head = journal.head(&at("b")).await.unwrap().unwrap();
     assert_eq!(rows, [Listed { branch: at("b"), attrs: replaced, owner: Some(owner), head }]);
+
+    // One branch by its name is what the listing says of it.
+    for name in ["a", "b", "c", "d", "c@side"] {
+        let listed = journal.listed(&at(name)).await.unwrap().unwrap();
+        let all = journal.list(ListFilter::default(), None, 10).await.unwrap();
+        assert_eq!(Some(&listed), all.iter().find(|row| row.branch == at(name)), "{name}");
+    }
+    for name in ["none", "absent", "a@absent"] {
+        assert_eq!(journal.listed(&at(name)).await.unwrap(), None, "{name}");
+    }
 }
 
 /// Rows come in the order their branches were made, whatever the size of the page or later appends.

@@ -186,6 +186,13 @@ impl State {
         Ok(rows.into_iter().take(limit).map(|(_, row)| row).collect())
     }
 
+    pub(super) fn listed(&self, id: &BranchId) -> Option<Listed> {
+        let stream = self.streams.get(&id.stream)?;
+        let branch = stream.branches.get(&id.branch)?;
+        let attrs = branch.attrs.clone()?;
+        Some(Listed { branch: id.clone(), attrs, owner: stream.owner, head: branch.head })
+    }
+
     pub(super) fn keys(&self, branch: &BranchId, from: Seq, to: Seq) -> Result<Vec<KeyedPart>, ReadError> {
         self.get(branch)?;
         let known = self.keys.get(branch).into_iter().flatten();

@@ -1,4 +1,7 @@
+use weir_types::NanoUsd;
+
 use crate::story::agent;
+use crate::{Allowance, Limits};
 
 #[test]
 fn the_model_sees_every_tool() {
@@ -33,4 +36,42 @@ fn a_window_can_be_made_smaller_but_not_larger() {
         agent.limits.context_tokens = limit;
         assert_eq!(agent.context_tokens(), expected, "{limit:?}");
     }
+}
+
+#[test]
+fn limits_of_a_tree_are_told_apart_from_those_of_a_run() {
+    let limits = Limits {
+        iterations: 7,
+        model_calls: Some(5),
+        tokens: Some(1_000),
+        usd: Some(NanoUsd(9)),
+        wall_clock_ms: Some(60_000),
+        ..Limits::default()
+    };
+    let tree = limits.of_the_tree();
+    let expected = Allowance {
+        model_calls: Some(5),
+        tokens: Some(1_000),
+        nano: Some(NanoUsd(9)),
+        ..Allowance::default()
+    };
+    assert_eq!(tree, expected);
+    let rest = Limits { iterations: 7, wall_clock_ms: Some(60_000), ..Limits::default() };
+    assert_eq!(limits.without_the_tree(), rest);
+    assert_eq!(rest.within(&tree), limits);
+}
+
+#[test]
+fn the_smaller_of_two_limits_counts() {
+    let own = Limits { tokens: Some(500), usd: Some(NanoUsd(9)), wall_clock_ms: None, ..Limits::default() };
+    let most = Allowance {
+        model_calls: Some(3),
+        tokens: Some(1_000),
+        nano: Some(NanoUsd(4)),
+        wall_clock_ms: Some(1),
+    };
+    let limits = own.within(&most);
+    assert_eq!((limits.model_calls, limits.tokens), (Some(3), Some(500)));
+    assert_eq!((limits.usd, limits.wall_clock_ms), (Some(NanoUsd(4)), Some(1)));
+    assert_eq!(own.within(&Allowance::default()), own);
 }

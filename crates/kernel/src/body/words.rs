@@ -1,15 +1,102 @@
 //! The words that payloads are made of.
 
 use serde::{Deserialize, Serialize};
-use weir_types::{CallId, NanoUsd, Purpose, SessionId};
+use weir_types::{BranchName, CallId, NanoUsd, Purpose, SessionId, Usage};
+
+// What becomes of a call: words that tools speak, too.
+pub use weir_types::{Outcome, Verdict};
 
 /// The call that started a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
     /// The session that made the call.
     pub session: SessionId,
+    /// On which branch.
+    #[serde(default = "BranchName::main", skip_serializing_if = "is_main")]
+    pub branch: BranchName,
     /// The call.
     pub call: CallId,
+    /// How many sessions wait for it, one within the other: 1 for the child of one that a person began.
+    #[serde(default = "one")]
+    pub depth: u32,
+    /// What its parent draws from: it does, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub purses: Vec<Share>,
+}
+
+/// A purse that a session draws from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Which; without the day, where there is one for each day.
+    pub scope: String,
+    /// What it holds.
+    pub limit: Allowance,
+}
+
+/// A purse that a request is paid from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Draw {
+    /// Which.
+    pub scope: String,
+    /// Whether the session's parent draws from it, too. Its time is the parent's time, and counts once.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub shared: bool,
+}
+
+pub(super) fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+pub(super) fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+fn is_main(branch: &BranchName) -> bool {
+    *branch == BranchName::main()
+}
+
+/// A parent without a depth is from before there were any below it.
+fn one() -> u32 {
+    1
+}
+
+/// What may be used and spent; nothing said means no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Allowance {
+    /// Model calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_calls: Option<u64>,
+    /// Tokens in and out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Money.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nano: Option<NanoUsd>,
+    /// Milliseconds of work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wall_clock_ms: Option<u64>,
+}
+
+impl Allowance {
+    /// Whether it limits nothing.
+    pub fn is_unlimited(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What a child session used and spent, told to its parent: the purses they share have it already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bill {
+    /// Tokens.
+    pub usage: Usage,
+    /// Tokens of attempts whose end is unknown, as reserved.
+    #[serde(default)]
+    pub reserved_tokens: u64,
+    /// Money.
+    pub cost: NanoUsd,
+    /// Model calls.
+    pub model_calls: u64,
 }
 
 /// Why a process takes a session up.
@@ -81,6 +168,29 @@ pub enum Parked {
         /// Its value, in its own unit.
         max: u64,
     },
+    /// A purse has too little left for the next call.
+    Budget {
+        /// Which.
+        scope: String,
+        /// Which of its limits: `model_calls`, `tokens`, `usd` or `wall_clock`.
+        limit: Limit,
+        /// What it may hold, in its own unit.
+        max: u64,
+        /// What of that someone had put in beyond the limit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        raised: u64,
+        /// What of it was spent, or set aside for others.
+        spent: u64,
+        /// What the call would have taken at most.
+        need: u64,
+    },
+    /// The same call came to the same, again and again.
+    Loop {
+        /// The tool.
+        tool: String,
+        /// How often.
+        count: u32,
+    },
     /// The session was halted.
     Halted,
     /// The process went down several times in the same iteration.
@@ -122,32 +232,6 @@ impl Limit {
             Self::WallClock => "wall_clock",
         }
     }
-}
-
-/// Whether a call may run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// Yes.
-    Allow,
-    /// No.
-    Deny,
-    /// If someone says so.
-    Ask,
-}
-
-/// What is known about the effect of a call that did not answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// It failed.
-    Failed,
-    /// It may or may not have happened.
-    Unknown,
-    /// It was stopped before it had one.
-    Interrupted,
-    /// It was not allowed.
-    Denied,
 }
 
 /// How long an approval holds.

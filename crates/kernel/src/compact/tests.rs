@@ -162,7 +162,7 @@ fn the_question_shows_what_is_covered_what_came_before_and_what_was_done() {
     let asked = request(&story.session, "api-name", &plan);
     let r = "r".repeat(40);
     let expected = format!(
-        "SUMMARY SO FAR:\none was read\n\nCONVERSATION:\nASSISTANT: \nCALL read: {{}}\nRESULT read: {r}\n\nFILES \
+        "SUMMARY SO FAR:\none was read\n\nCONVERSATION:\nASSISTANT: \nCALL read: {{\"n\":\"0009\"}}\nRESULT read: {r}\n\nFILES \
          READ:\na.rs\nb.rs\n\nFILES CHANGED:\nc.rs\n\nTOOL CALLS THAT FAILED:\nwrite: full\n\nSummarise all of the \
          above now."
     );
@@ -224,7 +224,7 @@ fn a_window_without_end_needs_no_summary() {
 fn the_question_is_shorter_after_an_overflow() {
     let mut story = story(7, 4_000);
     story.ask();
-    let Phase::Calling(request) = story.run().phase else { panic!() };
+    let Phase::Calling(request) = story.run().phase.clone() else { panic!() };
     story.fails(FailureClass::ContextOverflow);
     let plan = planned(&story).unwrap();
     let room = request.estimated_tokens / 2 - tokens::of_text(INSTRUCTIONS) - FRAME_TOKENS;

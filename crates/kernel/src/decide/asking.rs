@@ -26,8 +26,13 @@ pub(crate) fn retries(purpose: Purpose, class: FailureClass, attempt: u32) -> bo
 /// How many milliseconds of work a run has left, if that is limited and it is at work.
 pub fn time_left_ms(session: &Session, agent: &Agent, now: Timestamp) -> Option<u64> {
     let run = session.active_run().filter(|_| !session.is_waiting())?;
-    let max = agent.limits.wall_clock_ms?;
+    let max = wall_clock_ms(run, agent)?;
     Some(max.saturating_sub(worked_ms(session, run, now)))
+}
+
+/// How long a run may work, as its agent says, or whoever resumed it.
+fn wall_clock_ms(run: &Run, agent: &Agent) -> Option<u64> {
+    agent.limits.wall_clock_ms.map(|limit| run.granted.wall_clock_ms.unwrap_or(limit))
 }
 
 /// Work since someone last resumed the run. Whatever has happened since the newest event is work, too.
@@ -96,13 +101,14 @@ impl Step<'_> {
     }
 
     fn limit(&self) -> Option<Next> {
-        let (limit, max) = self.limit_reached()?;
-        Some(Next::Park { why: Parked::Limit { limit, max }, closing: Vec::new() })
+        let stuck = self.run.repeats.stuck().map(|(tool, count)| Parked::Loop { tool, count });
+        let why = stuck.or_else(|| self.limit_reached().map(|(limit, max)| Parked::Limit { limit, max }))?;
+        Some(Next::Park { why, closing: Vec::new() })
     }
 
     /// Nothing is waited for beyond the run's time.
     pub(super) fn out_of_time(&self) -> Option<Parked> {
-        let max = self.agent.limits.wall_clock_ms?;
+        let max = wall_clock_ms(self.run, self.agent)?;
         let left = time_left_ms(self.session, self.agent, self.now)?;
         (left == 0).then_some(Parked::Limit { limit: Limit::WallClock, max })
     }
@@ -110,6 +116,8 @@ impl Step<'_> {
     /// The first limit that the next call would break. What is reserved for it counts as spent.
     fn limit_reached(&self) -> Option<(Limit, u64)> {
         let (limits, run) = (&self.agent.limits, self.run);
+        let or_granted =
+            |limit: Option<u64>, granted: Option<u64>| limit.map(|limit| granted.unwrap_or(limit));
         let since = |of: fn(&Spent) -> u64| of(&run.spent).saturating_sub(of(&run.excused));
         let needed = limits.tokens.is_some() || limits.usd.is_some();
         let reserve = if needed { window::reserve(self.session, self.agent) } else { Reserve::default() };
@@ -118,10 +126,22 @@ impl Step<'_> {
         let cost = since(|spent| spent.cost.0);
         let checks = [
             (Limit::Iterations, Some(limits.iterations), iterations),
-            (Limit::ModelCalls, limits.model_calls, since(|spent| spent.model_calls).saturating_add(1)),
-            (Limit::Tokens, limits.tokens, tokens.saturating_add(reserve.tokens)),
-            (Limit::Usd, limits.usd.map(|usd| usd.0), cost.saturating_add(reserve.nano.0)),
-            (Limit::WallClock, limits.wall_clock_ms, worked_ms(self.session, run, self.now)),
+            (
+                Limit::ModelCalls,
+                or_granted(limits.model_calls, run.granted.model_calls),
+                since(|spent| spent.model_calls).saturating_add(1),
+            ),
+            (
+                Limit::Tokens,
+                or_granted(limits.tokens, run.granted.tokens),
+                tokens.saturating_add(reserve.tokens),
+            ),
+            (
+                Limit::Usd,
+                or_granted(limits.usd.map(|usd| usd.0), run.granted.nano.map(|nano| nano.0)),
+                cost.saturating_add(reserve.nano.0),
+            ),
+            (Limit::WallClock, wall_clock_ms(run, self.agent), worked_ms(self.session, run, self.now)),
         ];
         checks
             .into_iter()

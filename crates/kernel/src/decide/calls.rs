@@ -7,6 +7,9 @@ use crate::body::Outcome;
 use crate::fold::{EXPIRED, INTERRUPTED};
 use crate::session::{AssistantEntry, Call, CallState, Session};
 
+/// Most calls of an answer that run at once. A model that asks for a thousand gets all of them, a hundred or so at a time.
+pub(crate) const CALLS_AT_ONCE_MAX: usize = 128;
+
 /// What the calls of an answer need next. Those that do not depend on one another go together.
 pub(super) fn deal_with(entry: &AssistantEntry, now: Timestamp) -> Next {
     let untaken: Vec<ToolUse> = (entry.uses().skip(entry.calls.len()))
@@ -34,11 +37,14 @@ pub(super) fn deal_with(entry: &AssistantEntry, now: Timestamp) -> Next {
     if !doubtful.is_empty() {
         return Next::AskAgain(doubtful);
     }
-    let ready = select(|call| call.state == CallState::Allowed || (is_interrupted(call) && repeatable(call)));
+    let running = entry.calls.iter().filter(|call| call.state == CallState::Running).count();
+    let mut ready =
+        select(|call| call.state == CallState::Allowed || (is_interrupted(call) && repeatable(call)));
+    ready.truncate(CALLS_AT_ONCE_MAX.saturating_sub(running));
     if !ready.is_empty() {
         return Next::Execute(ready);
     }
-    if entry.calls.iter().any(|call| call.state == CallState::Running) {
+    if running > 0 {
         return Next::Busy;
     }
     let expiry = |call: &Call| match &call.state {

@@ -24,7 +24,7 @@ fn stopped(call: CallId) -> Closing {
 
 fn failed(story: &mut Story, closing: Closing) {
     let Closing { call, class, message, outcome } = closing;
-    story.add(ToolFailed { call, class, message, outcome });
+    story.add(ToolFailed { call, class, message, outcome, log: vec![], bill: None });
 }
 
 #[test]

@@ -3,16 +3,19 @@
 use weir_types::{Block, CallId, Timestamp};
 
 use crate::body::{
-    ApprovalDenied, ApprovalExpired, ApprovalGranted, ApprovalRequested, Outcome, ToolCompleted, ToolDecided,
-    ToolFailed, ToolRequested, ToolStarted, Verdict,
+    ApprovalDenied, ApprovalExpired, ApprovalGranted, ApprovalRequested, Bill, Outcome, Scope, ToolCompleted,
+    ToolDecided, ToolFailed, ToolRequested, ToolStarted, Verdict,
 };
-use crate::session::{Activity, Call, CallResult, CallState, Phase, Session};
+use crate::session::{Activity, Call, CallResult, CallState, Phase, Session, Standing};
 
 /// How many names and failures summaries carry along.
 const REMEMBERED_MAX: usize = 50;
 
 /// Longest of them.
 const REMEMBERED_BYTES_MAX: usize = 4_096;
+
+/// How many of its newest long results a session can read on in.
+const LONG_RESULTS_MAX: usize = 200;
 
 /// What the model reads when a call was cut off.
 pub(crate) const INTERRUPTED: &str = "interrupted: the call did not finish";
@@ -41,6 +44,8 @@ impl Session {
             attempt: 0,
             child: None,
             stub: false,
+            because: String::new(),
+            approved_by: None,
             state: CallState::Requested,
         });
     }
@@ -48,6 +53,10 @@ impl Session {
     pub(super) fn tool_decided(&mut self, body: &ToolDecided) {
         self.change(body.call, |call| {
             call.stub = body.stub;
+            call.because.clone_from(&body.because);
+            if let (Verdict::Allow, CallState::Granted { by, .. }) = (body.outcome, &call.state) {
+                call.approved_by = Some(by.clone());
+            }
             call.state = match body.outcome {
                 Verdict::Allow => CallState::Allowed,
                 Verdict::Deny => {
@@ -71,6 +80,12 @@ impl Session {
         if let Some(path) = self.call(body.call).and_then(path_read) {
             remember(&mut self.activity.read, path);
         }
+        self.pay(body.call, body.bill);
+        if let Some(whole) = body.whole {
+            self.long_results.push(whole);
+            let surplus = self.long_results.len().saturating_sub(LONG_RESULTS_MAX);
+            self.long_results.drain(..surplus);
+        }
         self.finish(body.call, CallResult { content: body.content.clone(), failed: None });
         for path in &body.changed_files {
             self.activity.file_changed(path);
@@ -82,25 +97,71 @@ impl Session {
             let line = format!("{}: {}", call.tool, first_line(&body.message));
             remember(&mut self.activity.failures, line);
         }
+        self.pay(body.call, body.bill);
         let content = vec![Block::text(body.message.clone())];
         self.finish(body.call, CallResult { content, failed: Some(body.outcome) });
     }
 
+    /// What a child used comes out of its parent's purse, once.
+    fn pay(&mut self, call: CallId, bill: Option<Bill>) {
+        let is_open = self.call(call).is_some_and(|call| !matches!(call.state, CallState::Done(_)));
+        let Some(bill) = bill.filter(|_| is_open) else { return };
+        self.spend(|spent| {
+            spent.usage += bill.usage;
+            spent.reserved_tokens = spent.reserved_tokens.saturating_add(bill.reserved_tokens);
+            spent.cost += bill.cost;
+            spent.model_calls = spent.model_calls.saturating_add(bill.model_calls);
+        });
+    }
+
+    /// Someone has to say yes. A call that runs has been allowed: it is the session behind it that asks.
     pub(super) fn approval_requested(&mut self, body: &ApprovalRequested) {
         self.change(body.call, |call| {
-            call.state = CallState::Awaiting { input_hash: body.input_hash, expires: body.expires };
+            call.state = match call.state {
+                CallState::Running if call.child.is_some() => CallState::Suspended,
+                _ => CallState::Awaiting {
+                    input_hash: body.input_hash,
+                    expires: body.expires,
+                    rule: body.rule.clone(),
+                },
+            };
         });
     }
 
     /// A grant counts only for the arguments it names, while it is awaited, and not after its time.
     pub(super) fn approval_granted(&mut self, ts: Timestamp, body: &ApprovalGranted) {
+        let mut standing = None;
         self.change(body.call, |call| {
-            let CallState::Awaiting { input_hash, expires } = &call.state else { return };
+            let (input_hash, expires, rule) = match &call.state {
+                CallState::Awaiting { input_hash, expires, rule } => (input_hash, expires, rule),
+                // Nobody waits for anybody behind it any more: it is attached to again.
+                CallState::Suspended => return call.state = CallState::Interrupted,
+                _ => return,
+            };
             if *input_hash != body.input_hash || expires.is_some_and(|expires| ts >= expires) {
                 return;
             }
+            // To repeat what was cut off is asked about each time.
+            if body.scope == Scope::Session && call.attempt == 0 {
+                let (tool, rule, by) = (call.tool.clone(), rule.clone(), body.by.clone());
+                standing = Some(Standing { tool, rule, by });
+            }
             call.edited.clone_from(&body.input);
             call.state = CallState::Granted { by: body.by.clone(), input_hash: call.input_hash() };
+        });
+        if let Some(standing) = standing {
+            self.standing.retain(|known| (&known.tool, &known.rule) != (&standing.tool, &standing.rule));
+            self.standing.push(standing);
+        }
+    }
+
+    /// A grant in the name of someone who did not give it is none; whoever is asked can see that there was one.
+    pub(super) fn approval_disowned(&mut self, body: &ApprovalGranted, actor: Option<&str>) {
+        let actor = actor.unwrap_or("nobody");
+        self.change(body.call, |call| {
+            if let CallState::Awaiting { .. } = call.state {
+                call.because = format!("a yes of `{}` came from `{actor}` and does not count", body.by);
+            }
         });
     }
 
@@ -144,8 +205,14 @@ impl Session {
         }
     }
 
-    fn finish(&mut self, call: CallId, result: CallResult) {
+    fn finish(&mut self, call: CallId, mut result: CallResult) {
+        self.guard_against_loops(call, &mut result);
         self.change(call, |call| call.state = CallState::Done(result));
+        self.go_on_if_all_in();
+    }
+
+    /// Once every call has come to something, the model can be asked again.
+    pub(super) fn go_on_if_all_in(&mut self) {
         let Some(entry) = self.transcript.last_assistant() else { return };
         let all_in = entry.calls.len() == entry.wire_ids.len()
             && entry.calls.iter().all(|call| matches!(call.state, CallState::Done(_)));

@@ -3,7 +3,7 @@ use weir_types::{Block, CallId, FailureClass, Hash, Json, NanoUsd, Purpose, RunI
 
 use super::*;
 use crate::body::*;
-use crate::session::{Activity, Call, CallResult, CallState};
+use crate::session::{Activity, Call, CallResult, CallState, Standing};
 use crate::story::{Story, tool_use};
 
 #[test]
@@ -280,9 +280,17 @@ fn activity_names_what_was_read_and_what_failed() {
     story.completed(calls[0], "text");
     let message = format!("{}\nsecond line", "é".repeat(300));
     let (class, outcome) = ("x".into(), Outcome::Failed);
-    story.add(ToolFailed { call: calls[1], class, message, outcome });
+    story.add(ToolFailed { call: calls[1], class, message, outcome, log: vec![], bill: None });
     let (content, changed_files) = (vec![], vec!["out.txt".into()]);
-    story.add(ToolCompleted { call: calls[2], content, changed_files, stub: false });
+    story.add(ToolCompleted {
+        call: calls[2],
+        content,
+        changed_files,
+        stub: false,
+        whole: None,
+        log: vec![],
+        bill: None,
+    });
     let expected = Activity {
         read: vec!["src/lib.rs".into()],
         changed: vec!["out.txt".into()],
@@ -310,7 +318,7 @@ fn the_application_state_follows_its_patches() {
 fn an_answer_teaches_how_the_provider_counts() {
     let mut story = Story::of_a_run();
     story.ask();
-    let Phase::Calling(request) = story.run().phase else { panic!() };
+    let Phase::Calling(request) = story.run().phase.clone() else { panic!() };
     let usage = Usage { input_tokens: request.estimated_tokens * 2, ..Usage::default() };
     story.add(AssistantMessage {
         content: vec![],
@@ -339,7 +347,7 @@ fn only_an_answer_that_cannot_be_had_counts_as_an_overflow() {
         let mut story = Story::of_a_run();
         story.add(IterationStarted { n: 1 });
         story.requested(1, purpose);
-        let Phase::Calling(request) = story.run().phase else { panic!() };
+        let Phase::Calling(request) = story.run().phase.clone() else { panic!() };
         story.fails(class);
         let Compaction { overflows, overflow_tokens, .. } = story.run().compaction;
         (overflows, overflow_tokens == request.estimated_tokens)
@@ -347,4 +355,174 @@ fn only_an_answer_that_cannot_be_had_counts_as_an_overflow() {
     assert_eq!(overflow(Purpose::Turn, FailureClass::ContextOverflow), (1, true));
     assert_eq!(overflow(Purpose::Turn, FailureClass::Overloaded), (0, false));
     assert_eq!(overflow(Purpose::Summary, FailureClass::ContextOverflow), (0, false));
+}
+
+#[test]
+fn a_child_is_paid_for_once() {
+    let (mut story, call) = Story::of_a_running_call("child");
+    let before = story.run().spent;
+    let usage = Usage { input_tokens: 70, output_tokens: 7, ..Usage::default() };
+    let bill = Some(Bill { usage, reserved_tokens: 5, cost: NanoUsd(11), model_calls: 2 });
+    let done = ToolCompleted {
+        call,
+        content: vec![],
+        changed_files: vec![],
+        stub: false,
+        whole: None,
+        log: vec![],
+        bill,
+    };
+    story.add(done.clone());
+    let after = story.run().spent;
+    assert_eq!(after.usage.input_tokens - before.usage.input_tokens, 70);
+    assert_eq!((after.cost.0 - before.cost.0, after.model_calls - before.model_calls), (11, 2));
+    assert_eq!(after.reserved_tokens - before.reserved_tokens, 5);
+    assert_eq!(story.session.totals.cost, after.cost);
+    // A result that comes a second time, whatever brought it, is not paid again.
+    story.add(done);
+    assert_eq!(story.run().spent.cost, after.cost);
+}
+
+#[test]
+fn the_newest_long_results_can_be_read_on() {
+    let mut story = Story::new();
+    for n in 0..250_u32 {
+        let (whole, log) = (Some(Hash::of(&n.to_be_bytes())), vec![]);
+        let call = CallId::from_u128(u128::from(n));
+        story.add(ToolCompleted {
+            call,
+            content: vec![],
+            changed_files: vec![],
+            stub: false,
+            whole,
+            log,
+            bill: None,
+        });
+    }
+    let kept = &story.session.long_results;
+    assert_eq!((kept.len(), kept[0]), (200, Hash::of(&50_u32.to_be_bytes())));
+}
+
+/// Someone says yes to a call for the whole session.
+fn granted_for_the_session(story: &mut Story, call: CallId) {
+    let input_hash = story.call(call).input_hash();
+    let by = "bob".into();
+    story.add(ApprovalGranted { call, by, input_hash, input: None, scope: Scope::Session });
+}
+
+#[test]
+fn a_yes_for_the_session_is_kept_for_the_tool_and_the_rule() {
+    let (mut story, [one, two]) = Story::of_calls(["write", "write"]);
+    for call in [one, two] {
+        story.ask_someone(call, None);
+        granted_for_the_session(&mut story, call);
+    }
+    let standing = Standing { tool: "write".into(), rule: "r".into(), by: "bob".into() };
+    assert_eq!(story.session.standing, [standing]);
+    let mut forked = story.session.clone();
+    let at = At { seq: forked.seq.next(), ts: story.at(), id: weir_types::EventId::from_u128(1) };
+    let fork = BranchForked { from: "main".parse().unwrap(), at: forked.seq, name: "b".parse().unwrap() };
+    forked.apply_body(at, &fork.into());
+    assert_eq!(forked.standing, []);
+    story.add(SessionHalted { reason: "enough".into() });
+    assert_eq!(story.session.standing, []);
+}
+
+#[test]
+fn a_yes_that_does_not_count_or_is_for_a_repetition_stands_for_nothing() {
+    let (mut story, [call]) = Story::of_calls(["write"]);
+    story.ask_someone(call, None);
+    story.add(ApprovalGranted {
+        call,
+        by: "bob".into(),
+        input_hash: Hash::ZERO,
+        input: None,
+        scope: Scope::Session,
+    });
+    assert_eq!(story.session.standing, []);
+    let (mut story, call) = Story::of_a_running_call("ask");
+    story.resumed(ResumeReason::Recovery);
+    let input_hash = story.call(call).input_hash();
+    story.add(ApprovalRequested { call, input_hash, rule: "on_interrupt: ask".into(), expires: None });
+    granted_for_the_session(&mut story, call);
+    assert!(matches!(story.call(call).state, CallState::Granted { .. }));
+    assert_eq!(story.session.standing, []);
+}
+
+#[test]
+fn who_said_yes_is_kept_once_it_was_taken_up() {
+    let (mut story, [call]) = Story::of_calls(["put"]);
+    story.ask_someone(call, None);
+    let hash = story.call(call).input_hash();
+    story.granted(call, hash, None);
+    assert_eq!(story.call(call).approved_by, None);
+    story.decided(call, Verdict::Allow);
+    assert_eq!(story.call(call).approved_by.as_deref(), Some("bob"));
+}
+
+#[test]
+fn nothing_lets_a_call_run_while_the_session_is_halted() {
+    let (mut story, [asked, allowed]) = Story::of_calls(["write", "write"]);
+    story.ask_someone(asked, None);
+    let hash = story.call(asked).input_hash();
+    story.add(SessionHalted { reason: "wait".into() });
+    let before: Vec<Call> = story.session.calls().to_vec();
+    story.granted(asked, hash, None);
+    story.decided(allowed, Verdict::Allow);
+    story.started(allowed);
+    assert_eq!(story.session.calls(), before);
+}
+
+#[test]
+fn a_parked_run_has_nothing_open() {
+    let (mut story, [granted, allowed]) = Story::of_calls(["write", "write"]);
+    story.ask_someone(granted, None);
+    let hash = story.call(granted).input_hash();
+    story.granted(granted, hash, None);
+    story.decided(allowed, Verdict::Allow);
+    // We park no run like that; whoever makes up a history may.
+    story.add(RunParked { why: Parked::Crashes { count: 3 } });
+    story.decided(granted, Verdict::Allow);
+    story.resumed(ResumeReason::Asked);
+    let closed = |call: &Call| matches!(&call.state, CallState::Done(result) if result.failed == Some(Outcome::Interrupted));
+    assert!([granted, allowed].iter().all(|call| closed(story.call(*call))));
+    assert!(matches!(story.next(), crate::Next::CallModel { .. }));
+}
+
+#[test]
+fn a_yes_in_the_name_of_someone_else_is_none_and_is_told() {
+    let (mut story, [call]) = Story::of_calls(["write"]);
+    story.ask_someone(call, None);
+    let input_hash = story.call(call).input_hash();
+    let granted = ApprovalGranted { call, by: "bob".into(), input_hash, input: None, scope: Scope::Once };
+    let event = |actor: Option<&str>, session: &Session| {
+        let about = About { actor: actor.map(str::to_owned), ..About::default() };
+        let body = Body::from(granted.clone());
+        let payload = body.encode().unwrap();
+        Event {
+            position: weir_types::Position(1),
+            stream: "session:1".parse().unwrap(),
+            branch: "main".parse().unwrap(),
+            seq: session.seq.next(),
+            id: EventId::from_u128(1),
+            ts: session.ts,
+            kind: body.kind_str().parse().unwrap(),
+            payload_hash: Hash::of(&payload),
+            payload: payload.into(),
+            meta: about.encode().unwrap(),
+            refs: vec![],
+            chain: Hash::ZERO,
+        }
+    };
+    for (actor, word) in [(Some("eve"), "eve"), (None, "nobody")] {
+        let mut session = story.session.clone();
+        session.apply(&event(actor, &story.session)).unwrap();
+        let found = session.call(call).unwrap();
+        assert!(matches!(found.state, CallState::Awaiting { .. }), "{actor:?}");
+        assert_eq!(found.because, format!("a yes of `bob` came from `{word}` and does not count"));
+        assert_eq!(session.seq, story.session.seq.next());
+    }
+    let mut session = story.session.clone();
+    session.apply(&event(Some("bob"), &story.session)).unwrap();
+    assert!(matches!(session.call(call).unwrap().state, CallState::Granted { .. }));
 }

@@ -38,7 +38,7 @@ fn results_go_back_together_in_the_order_of_their_calls() {
     let (mut story, [first, second]) = Story::of_calls(["read", "put"]);
     story.completed(second, "b");
     let (class, message) = ("x".into(), "a is broken".into());
-    story.add(ToolFailed { call: first, class, message, outcome: Outcome::Failed });
+    story.add(ToolFailed { call: first, class, message, outcome: Outcome::Failed, log: vec![], bill: None });
     story.say("and?");
     let expected = [
         user(vec![words("hello")]),
@@ -118,7 +118,15 @@ fn what_the_user_may_not_say_is_left_out() {
 fn a_result_that_says_nothing_says_so() {
     let (mut story, [call]) = Story::of_calls(["read"]);
     let content = vec![words(" "), tool_use("x", "write")];
-    story.add(ToolCompleted { call, content, changed_files: vec![], stub: false });
+    story.add(ToolCompleted {
+        call,
+        content,
+        changed_files: vec![],
+        stub: false,
+        whole: None,
+        log: vec![],
+        bill: None,
+    });
     let told = story.request().messages.pop().unwrap();
     assert_eq!(told, user(vec![result("t0", "read", "(no output)", false)]));
 }
@@ -250,7 +258,14 @@ fn a_conversation_in_plain_words() {
     let calls = story.take_up();
     story.completed(calls[0], "42");
     let (class, message) = ("x".into(), "full".into());
-    story.add(ToolFailed { call: calls[1], class, message, outcome: Outcome::Failed });
+    story.add(ToolFailed {
+        call: calls[1],
+        class,
+        message,
+        outcome: Outcome::Failed,
+        log: vec![],
+        bill: None,
+    });
     let cut = Cut { share_tokens: 1_000 };
     let told: String = units(&story.session).into_iter().map(|unit| plain(unit, cut)).collect();
     let expected = "USER: look: [image][document plan]\nASSISTANT: I read.\nCALL read: {}\nRESULT read: 42\nCALL put: \

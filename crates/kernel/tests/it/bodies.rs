@@ -44,8 +44,26 @@ macro_rules! body {
     };
 }
 
+fn bill() -> impl Strategy<Value = Bill> {
+    (usage(), 0..1_000u64, nano(), 0..9u64).prop_map(|(usage, reserved_tokens, cost, model_calls)| Bill {
+        usage,
+        reserved_tokens,
+        cost,
+        model_calls,
+    })
+}
+
+pub(crate) fn allowance() -> impl Strategy<Value = Allowance> {
+    let number = || option::of(any::<u64>());
+    (number(), number(), option::of(nano()), number()).prop_map(
+        |(model_calls, tokens, nano, wall_clock_ms)| Allowance { model_calls, tokens, nano, wall_clock_ms },
+    )
+}
+
 fn session_kinds() -> Vec<BoxedStrategy<Body>> {
-    let parent = (session(), call()).prop_map(|(session, call)| Parent { session, call });
+    let share = (text(), allowance()).prop_map(|(scope, limit)| Share { scope, limit });
+    let parent = (session(), branch(), call(), 1..9u32, vec(share, 0..3))
+        .prop_map(|(session, branch, call, depth, purses)| Parent { session, branch, call, depth, purses });
     vec![
         body!(SessionCreated {
             agent: text(),
@@ -60,6 +78,7 @@ fn session_kinds() -> Vec<BoxedStrategy<Body>> {
         body!(SessionResumed {
             reason: select(vec![ResumeReason::Input, ResumeReason::Recovery, ResumeReason::Asked]),
             owner: any::<u128>().prop_map(OwnerId::from_u128),
+            budget: option::of(allowance()),
         }),
         body!(SessionHalted { reason: text() }),
         body!(SessionClosed { reason: text() }),
@@ -87,6 +106,7 @@ fn run_kinds() -> Vec<BoxedStrategy<Body>> {
             params: params(),
             request_hash: hash(),
             reserve: (any::<u64>(), nano()).prop_map(|(tokens, nano)| Reserve { tokens, nano }),
+            purses: vec((text(), any::<bool>()).prop_map(|(scope, shared)| Draw { scope, shared }), 0..3),
         }),
         body!(ModelFailed {
             class: class(),
@@ -163,8 +183,18 @@ fn tool_kinds() -> Vec<BoxedStrategy<Body>> {
             content: vec(block(), 0..4),
             changed_files: texts(),
             stub: any::<bool>(),
+            whole: option::of(hash()),
+            log: texts(),
+            bill: option::of(bill()),
         }),
-        body!(ToolFailed { call: call(), class: text(), message: text(), outcome: outcome() }),
+        body!(ToolFailed {
+            call: call(),
+            class: text(),
+            message: text(),
+            outcome: outcome(),
+            log: texts(),
+            bill: option::of(bill()),
+        }),
         body!(ApprovalRequested {
             call: call(),
             input_hash: hash(),
@@ -190,10 +220,39 @@ fn other_kinds() -> Vec<BoxedStrategy<Body>> {
         body!(FileWritten { path: text(), hash: hash(), mode: any::<u32>(), size: any::<u64>() }),
         body!(FileDeleted { path: text() }),
         body!(SnapshotTaken { name: text(), tree: hash() }),
-        body!(BudgetReserved { scope: text(), call: event(), nano: nano() }),
-        body!(BudgetSettled { scope: text(), call: event(), nano: nano() }),
-        body!(BudgetReleased { scope: text(), call: event(), nano: nano() }),
-        body!(BudgetExceeded { scope: text(), limit: any::<u64>(), spent: any::<u64>() }),
+        body!(BudgetReserved {
+            scope: text(),
+            call: event(),
+            nano: nano(),
+            tokens: any::<u64>(),
+            model_calls: 0..3u64,
+            limit: allowance(),
+        }),
+        body!(BudgetSettled {
+            scope: text(),
+            call: event(),
+            nano: nano(),
+            tokens: any::<u64>(),
+            model_calls: 0..3u64,
+            micros: any::<u64>(),
+        }),
+        body!(BudgetReleased {
+            scope: text(),
+            call: event(),
+            nano: nano(),
+            tokens: any::<u64>(),
+            model_calls: 0..3u64,
+            micros: any::<u64>(),
+            raises: any::<bool>(),
+        }),
+        body!(BudgetExceeded {
+            scope: text(),
+            limit: any::<u64>(),
+            spent: any::<u64>(),
+            which: limit(),
+            need: 0..9u64,
+            call: option::of(event()),
+        }),
         body!(LaneChosen { lane: text(), why: text() }),
         body!(LaneRolledBack { lane: text(), why: text() }),
         body!(LoopFired { r#loop: text(), scheduled_for: time(), session: session() }),
@@ -216,10 +275,19 @@ fn params() -> impl Strategy<Value = Params> {
     )
 }
 
+fn limit() -> impl Strategy<Value = Limit> {
+    select(vec![Limit::Iterations, Limit::ModelCalls, Limit::Tokens, Limit::Usd, Limit::WallClock])
+}
+
 fn parked() -> impl Strategy<Value = Parked> {
-    let limits = vec![Limit::Iterations, Limit::ModelCalls, Limit::Tokens, Limit::Usd, Limit::WallClock];
     prop_oneof![
-        (select(limits), any::<u64>()).prop_map(|(limit, max)| Parked::Limit { limit, max }),
+        (limit(), any::<u64>()).prop_map(|(limit, max)| Parked::Limit { limit, max }),
+        (text(), limit(), [any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()]).prop_map(
+            |(scope, limit, [max, raised, spent, need])| {
+                Parked::Budget { scope, limit, max, raised, spent, need }
+            }
+        ),
+        (text(), any::<u32>()).prop_map(|(tool, count)| Parked::Loop { tool, count }),
         Just(Parked::Halted),
         any::<u32>().prop_map(|count| Parked::Crashes { count }),
         text().prop_map(|message| Parked::Storage { message }),

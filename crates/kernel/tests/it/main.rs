@@ -6,6 +6,7 @@ mod bodies;
 mod check;
 mod payloads;
 mod prompt;
+mod purse;
 mod sim;
 mod snapshots;
 

@@ -12,12 +12,13 @@ use weir_types::{
 use crate::{bodies, runner};
 
 /// The fields of each kind. Beyond page 6: `usage` and `cost` of `model.failed` and `context.compacted`, because failed
-/// attempts and summaries are paid for too, and `on_interrupt` of `tool.requested`, because only the spec knows it.
+/// attempts and summaries are paid for too, and `on_interrupt` of `tool.requested`, because only the spec knows it. Purses count
+/// more than money, so what is about them names the rest; `purses` of `model.requested` says where its reservation has to be settled.
 #[rustfmt::skip]
 const FIELDS: [(&str, &str); 45] = [
     ("session.created", "agent manifest principal title labels parent lane"),
     ("session.updated", "title labels"),
-    ("session.resumed", "reason owner"),
+    ("session.resumed", "reason owner budget"),
     ("session.halted", "reason"),
     ("session.closed", "reason"),
     ("branch.forked", "from at name"),
@@ -26,7 +27,7 @@ const FIELDS: [(&str, &str); 45] = [
     ("external.signal", "name data"),
     ("run.started", "run trigger lane"),
     ("iteration.started", "n"),
-    ("model.requested", "model attempt prompt tools window params request_hash reserve"),
+    ("model.requested", "model attempt prompt tools window params request_hash reserve purses"),
     ("model.failed", "class attempt delay_ms message usage cost"),
     ("text.delta", "channel block attempt offset delta"),
     ("assistant.message", "content stop usage cost model provider_id"),
@@ -40,8 +41,8 @@ const FIELDS: [(&str, &str); 45] = [
     ("tool.requested", "call provider_id tool source input effect risk on_interrupt"),
     ("tool.decided", "call outcome rule because stub"),
     ("tool.started", "call attempt key input_hash child"),
-    ("tool.completed", "call content changed_files stub"),
-    ("tool.failed", "call class message outcome"),
+    ("tool.completed", "call content changed_files stub whole log bill"),
+    ("tool.failed", "call class message outcome log bill"),
     ("approval.requested", "call input_hash rule expires"),
     ("approval.granted", "call by input_hash input scope"),
     ("approval.denied", "call by message"),
@@ -51,10 +52,10 @@ const FIELDS: [(&str, &str); 45] = [
     ("file.written", "path hash mode size"),
     ("file.deleted", "path"),
     ("snapshot.taken", "name tree"),
-    ("budget.reserved", "scope call nano"),
-    ("budget.settled", "scope call nano"),
-    ("budget.released", "scope call nano"),
-    ("budget.exceeded", "scope limit spent"),
+    ("budget.reserved", "scope call nano tokens model_calls limit"),
+    ("budget.settled", "scope call nano tokens model_calls micros"),
+    ("budget.released", "scope call nano tokens model_calls micros raises"),
+    ("budget.exceeded", "scope limit spent which need call"),
     ("lane.chosen", "lane why"),
     ("lane.rolled_back", "lane why"),
     ("loop.fired", "loop scheduled_for session"),

@@ -104,7 +104,7 @@ impl Sim {
 
     fn resume(&mut self, reason: ResumeReason) {
         let owner = OwnerId::from_u128(self.mint());
-        self.append(SessionResumed { reason, owner });
+        self.append(SessionResumed { reason, owner, budget: None });
     }
 
     /// Goes on from an earlier event, on a branch.

@@ -2,9 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]
 
+mod calls;
+mod hostile;
 mod http;
+mod lives;
 mod sdk;
+mod stage;
 mod stdio;
+mod web;
+mod web_calls;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -12,7 +18,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use weir_mcp::{Definition, Error, Options, Server, list_tools};
+use weir_mcp::{Definition, Error, Headers, Options, Server, list_tools};
 use weir_types::Explain;
 
 /// Longer than any well-behaved server of these tests needs, even on a busy machine.
@@ -21,7 +27,7 @@ const PLENTY: Duration = Duration::from_secs(60);
 fn options(directory: &Path, timeout: Duration) -> Options {
     let path = std::env::var("PATH").unwrap();
     let environment = BTreeMap::from([("PATH".to_owned(), path)]);
-    Options { directory: directory.to_owned(), environment, timeout }
+    Options { directory: directory.to_owned(), environment, headers: Headers::default(), timeout }
 }
 
 /// Asks a program of the directory, or a URL.

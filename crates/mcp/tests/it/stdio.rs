@@ -115,10 +115,6 @@ async fn a_server_that_ends_or_babbles_is_told_with_its_own_words() {
             "mcp::ended: the server ended before it answered (exit status: 3); it said: no such table: notes",
         ),
         (
-            "#!/bin/sh\nread -r line\necho 'Listening on port 80'\nsleep 100\n",
-            "mcp::nonsense: the server wrote `Listening on port 80`, which is not a message of MCP",
-        ),
-        (
             "#!/bin/sh\nread -r line\nprintf '%s\\n' '{\"jsonrpc\":\"2.0\",\"id\":0,\"error\":{\"code\":-32000,\"message\":\"a key is missing\"}}'\nsleep 100\n",
             "mcp::refused: the server refused: a key is missing",
         ),
@@ -135,6 +131,21 @@ async fn a_server_that_ends_or_babbles_is_told_with_its_own_words() {
     ] {
         assert_eq!(ask(script, PLENTY).await, expected);
     }
+}
+
+#[tokio::test]
+async fn a_greeting_is_forgiven_unless_nothing_follows() {
+    let tool = r#"printf '%s\n' '{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","inputSchema":{}}]}}'
+read -r line"#;
+    let greets = answers(tool).replacen("read -r line\n", "read -r line\necho 'Listening on port 80'\n", 1);
+    assert_eq!(ask(&greets, PLENTY).await, r#"{"name":"a","inputSchema":{}}"#);
+    let expected = "mcp::nonsense: the server wrote `Listening on port 80`, which is not a message of MCP";
+    let hangs = "#!/bin/sh\nread -r line\necho 'Listening on port 80'\nsleep 100\n";
+    assert_eq!(ask(hangs, Duration::from_secs(1)).await, expected);
+    let ends = "#!/bin/sh\nread -r line\necho 'Listening on port 80'\n";
+    assert_eq!(ask(ends, PLENTY).await, expected);
+    let babbles = "#!/bin/sh\nread -r line\nyes 'Listening on port 80'\n";
+    assert_eq!(ask(babbles, PLENTY).await, expected);
 }
 
 #[tokio::test]
@@ -166,7 +177,7 @@ async fn a_server_sees_only_what_it_is_given() {
 }
 
 /// Whether a process is there and no zombie.
-fn runs(id: &str) -> bool {
+pub(crate) fn runs(id: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", id.trim())).unwrap_or_default();
     stat.rsplit(')')
         .next()

@@ -140,7 +140,7 @@ fn check_sense(fields: &Fields<'_>, source: &ToolSource, findings: &mut Findings
     };
     only_for("only", is_mcp, "the tools of an MCP server");
     only_for("env", is_started, "MCP servers that are started here");
-    only_for("hosts", is_http, "`http`");
+    only_for("hosts", is_http || matches!(source, ToolSource::Script(_)), "`http` and scripts");
     if is_http && !fields.has("hosts") {
         let help = "add the hosts it may reach, for example `hosts: [api.example.com]`";
         findings.add(

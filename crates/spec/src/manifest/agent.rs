@@ -77,7 +77,7 @@ pub struct Tool {
     /// Whether calls need approval, whatever the rules say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
-    /// The hosts that `http` may reach.
+    /// The hosts that `http` or a script may reach.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
     /// The environment of a server that is started here.

@@ -146,21 +146,10 @@ pub(super) fn credentials(fields: &Fields<'_>, findings: &mut Findings) -> Vec<S
 
 fn credential(fields: &Fields<'_>, findings: &mut Findings) -> Option<Credential> {
     let kind = fields.word("type", KINDS)?;
-    let mut needs = |name: &str, help: &str| {
-        if !fields.has(name) {
-            let message = format!("this type of credential needs `{name}`");
-            findings.add("spec::missing", fields.place, message, help);
-        }
-    };
-    match kind {
-        CredentialKind::Oauth => {}
-        CredentialKind::Bearer | CredentialKind::Basic => {
-            needs("from", "add it, for example `from: env:TOKEN`");
-        }
-        CredentialKind::Header => {
-            needs("from", "add it, for example `from: env:TOKEN`");
-            needs("header", "add it, for example `header: X-Api-Key`");
-        }
+    // Without `from`, what `weir auth add` stored is sent.
+    if kind == CredentialKind::Header && !fields.has("header") {
+        let help = "add it, for example `header: X-Api-Key`";
+        findings.add("spec::missing", fields.place, "this type of credential needs `header`", help);
     }
     if fields.has("header") && kind != CredentialKind::Header {
         let message = "`header` has no effect here: it is for `type: header`";

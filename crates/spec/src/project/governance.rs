@@ -147,8 +147,12 @@ pub(super) static HOOKS: Shape = Shape {
     what: "`hooks`",
     doc: "What happens around every append to the journal.",
     fields: &[
-        optional("pre_append", Kind::List(&Kind::Shape(&HOOK)), "May refuse an event."),
-        optional("post_append", Kind::List(&Kind::Shape(&HOOK)), "React to one."),
+        optional(
+            "pre_append",
+            Kind::List(&Kind::Shape(&HOOK)),
+            "May refuse what comes from outside, before it is written down. They are asked in this order, and one that fails refuses.",
+        ),
+        optional("post_append", Kind::List(&Kind::Shape(&HOOK)), "React to an event."),
     ],
     choice: Choice::Free,
     instead: &[],
@@ -158,14 +162,22 @@ static HOOK: Shape = Shape {
     what: "a hook",
     doc: "What is done when an event is appended.",
     fields: &[
-        optional("run", Kind::Text, "A program and its arguments; started without a shell."),
-        optional("script", Kind::Format(&format::PATH), "A script of the project."),
+        optional(
+            "run",
+            Kind::Text,
+            "A program and its arguments; started without a shell, with the event as JSON on its standard input. Any end but 0 refuses, with what it wrote to standard error.",
+        ),
+        optional(
+            "script",
+            Kind::Format(&format::PATH),
+            "A script of the project: `export default (event) => …`. What it throws, `false` and `{ refuse: \"why\" }` refuse.",
+        ),
         optional(
             "kinds",
             Kind::Some(&Kind::Format(&format::EVENT_KIND)),
-            "The kinds of events it is about; all, if absent.",
+            "The kinds of events it is about; all that it can be about, if absent.",
         ),
-        optional("timeout", Kind::Duration, "How long it may take."),
+        optional("timeout", Kind::Duration, "How long it may take; `5s` by default."),
     ],
     choice: Choice::One(&["run", "script"]),
     instead: &[],
@@ -346,19 +358,29 @@ pub(super) fn budgets(fields: &Fields<'_>) -> BTreeMap<Scope, Spanned<Budget>> {
 
 pub(super) fn hooks(fields: &Fields<'_>, mentions: &mut Mentions) -> Hooks {
     let Some(fields) = fields.fields("hooks") else { return Hooks::default() };
-    let mut hook = |fields: Fields<'_>| {
-        let run = fields.words("run").map(|run| run.split_whitespace().map(str::to_owned).collect());
-        let script = fields.text("script");
-        mentions.scripts.extend(script.clone());
-        let action =
-            run.map(HookAction::Run).or_else(|| script.map(|script| HookAction::Script(script.value)))?;
-        let kinds = fields.texts("kinds").into_iter().map(|kind| kind.value).collect();
-        Some(Hook { action, kinds, timeout_ms: fields.millis("timeout") })
-    };
+    let pre_append = fields.each("pre_append").filter_map(|fields| {
+        mentions.refused_kinds.extend(fields.texts("kinds"));
+        mentions.programs.extend(fields.text("run"));
+        hook(&fields, mentions)
+    });
     Hooks {
-        pre_append: fields.each("pre_append").filter_map(&mut hook).collect(),
-        post_append: fields.each("post_append").filter_map(&mut hook).collect(),
+        pre_append: pre_append.collect(),
+        post_append: fields.each("post_append").filter_map(|fields| hook(&fields, mentions)).collect(),
     }
+}
+
+fn hook(fields: &Fields<'_>, mentions: &mut Mentions) -> Option<Hook> {
+    let script = fields.text("script");
+    mentions.scripts.extend(script.clone());
+    let run = fields.words("run").map(|run| HookAction::Run(words_of(&run)));
+    let action = run.or_else(|| script.map(|script| HookAction::Script(script.value)))?;
+    let kinds = fields.texts("kinds").into_iter().map(|kind| kind.value).collect();
+    Some(Hook { action, kinds, timeout_ms: fields.millis("timeout") })
+}
+
+/// A program and its arguments.
+pub(super) fn words_of(run: &str) -> Vec<String> {
+    run.split_whitespace().map(str::to_owned).collect()
 }
 
 pub(super) fn routing(fields: &Fields<'_>, mentions: &mut Mentions) -> Routing {

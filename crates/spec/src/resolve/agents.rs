@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_types::Wire;
+use weir_types::{REFUSABLE_KINDS, Wire, is_refusable_kind};
 
 use super::{Check, PROJECT_FILE};
 use crate::agent::{SkillRef, ToolEntry, ToolSource, builtin_names};
@@ -32,6 +32,9 @@ pub(super) fn check(check: &mut Check<'_>) {
     }
     for script in &sources.project.mentions.scripts {
         hook_script(check, script);
+    }
+    for kind in &sources.project.mentions.refused_kinds {
+        hook_kind(check, kind);
     }
     cycles(check);
 }
@@ -155,6 +158,19 @@ fn test_model(check: &mut Check<'_>, file: &str, model: &Spanned<TestModel>) {
             }
         }
     }
+}
+
+/// A hook that is never asked about something must not look as if it were.
+fn hook_kind(check: &mut Check<'_>, kind: &Spanned<String>) {
+    if is_refusable_kind(&kind.value) {
+        return;
+    }
+    let message = format!(
+        "no hook is asked about `{}`: what happened or was decided stays so, and nobody is kept from stopping something",
+        kind.value
+    );
+    let help = format!("remove it; of our own kinds, these can be refused: {}", REFUSABLE_KINDS.join(", "));
+    check.add("spec::hook-kind", PROJECT_FILE, kind, message, help);
 }
 
 fn hook_script(check: &mut Check<'_>, script: &Spanned<String>) {

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{Check, PROJECT_FILE};
+use crate::Role;
+use crate::agent::AclEntry;
 use crate::diagnostic::{Diagnostic, Spanned};
 use crate::principal::{BUILTIN_GROUPS, Principal};
 use crate::sources::Sources;
@@ -25,6 +27,34 @@ pub(super) fn check(check: &mut Check<'_>) {
         }
         _ => {}
     });
+    loops(check, &accounts);
+}
+
+/// Loops whose account their agent lets nobody be. Policies of their own may say otherwise, and only they.
+fn loops(check: &mut Check<'_>, declared: &BTreeSet<&str>) {
+    let sources = check.sources;
+    if !sources.policies.is_empty() || !check.is_whole {
+        return;
+    }
+    for spec in sources.loops.values() {
+        let Some(agent) = sources.agents.get(&spec.agent.value) else { continue };
+        let account = &spec.run_as;
+        let is_declared =
+            matches!(&account.value, Principal::ServiceAccount(name) if declared.contains(name.as_str()));
+        let lets_in =
+            |entry: &AclEntry<Role>| entry.principal.value == account.value && entry.role == Role::Execute;
+        // One that does not exist was told about.
+        if !is_declared || agent.spec.acl.iter().any(lets_in) {
+            continue;
+        }
+        let (account, span, name) = (&account.value, account.span, &spec.agent.value);
+        let message = format!("`{account}` may not talk to agent `{name}`, so the loop could not run");
+        let help = format!(
+            "add it to `acl` in {}: `{{ principal: \"{account}\", role: execute }}`",
+            agent.spec.file
+        );
+        check.problems.push(Diagnostic::error("spec::run-as", &spec.file, span, message, help).warning());
+    }
 }
 
 /// Every principal that any file names.

@@ -12,6 +12,7 @@ use crate::diagnostic::{Diagnostic, Span};
 use crate::principal::Principal;
 use crate::rules::{Condition, Mode};
 use crate::scenario::TestModel;
+use crate::server::McpServer;
 
 pub(super) fn check(check: &mut Check<'_>) {
     rules(check);
@@ -65,6 +66,11 @@ fn grants(check: &mut Check<'_>) {
                 "remove it, or give an agent the server".to_owned(),
             );
             let message = format!("no agent lists the server `{name}`");
+            warn(check, "spec::unused-credential", PROJECT_FILE, server.server.span, message, help);
+        } else if matches!(McpServer::parse(name), Ok(McpServer::Command { .. })) {
+            let message = format!("`{name}` is started here and sent no credential");
+            let help =
+                "give it a variable, as in `env: { TOKEN: \"env:NAME\" }` in the agent's entry".to_owned();
             warn(check, "spec::unused-credential", PROJECT_FILE, server.server.span, message, help);
         }
     }

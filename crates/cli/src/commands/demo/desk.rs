@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use weir_engine::{Agents, Done, Explained, Failed, Function, Functions, New, Permit, Runnable};
+use weir_engine::{Agents, Budgets, Explained, Function, Functions, New, Runnable};
 use weir_kernel::{Agent, Limits};
 use weir_models::Scripted;
 use weir_models::scripted::{Call, Reply, Script, When};
+use weir_tools::{Done, Failed, Permit, Started};
 use weir_types::{Catalog, Effect, Hash, Json, NanoUsd, Price, Risk, SessionId, Usage};
 
 use super::DemoError;
@@ -49,9 +50,8 @@ pub(crate) struct DeskArgs {
 /// Has one turn with the agent.
 pub(crate) async fn desk(args: &DeskArgs, context: &mut Context) -> Outcome {
     let store = context.store_or_new().await?;
-    let tools = tools(&args.ledger);
-    let agents = Desk(Arc::new(runnable(&tools)?));
-    let host = Host::with(store, &context.data_dir, agents, tools).await?;
+    let agents = Desk(Arc::new(runnable(tools(&args.ledger))?));
+    let host = Host::with(store, &context.data_dir, agents).await?;
     let branch = crate::args::branch_id("desk", Some(&args.branch))?.branch;
     let address = weir_engine::Address { session: args.session, branch };
     let head = weir_journal::Journal::head(&*host.journal, &address.branch_id()).await?;
@@ -88,7 +88,7 @@ impl Agents for Desk {
     }
 }
 
-fn runnable(tools: &Functions) -> Outcome<Runnable> {
+fn runnable(tools: Functions) -> Outcome<Runnable> {
     let (model, mut card) = Catalog::default().find("scripted/desk")?;
     let usd = |cents: u64| NanoUsd(cents * 10_000_000);
     card.price =
@@ -103,7 +103,9 @@ fn runnable(tools: &Functions) -> Outcome<Runnable> {
         limits: Limits::default(),
     };
     let model = Scripted::new(script())?;
-    Ok(Runnable { agent, model: Arc::new(model), manifest: Hash::of(system.as_bytes()) })
+    let manifest = Hash::of(system.as_bytes());
+    let (tools, budgets) = (Arc::new(tools), Budgets::default());
+    Ok(Runnable { agent, model: Arc::new(model), tools, manifest, budgets })
 }
 
 /// A model in a script: what it says is fixed, everything else is real.
@@ -161,7 +163,8 @@ fn writing(name: &str, effect: Effect, ledger: &Path) -> Function {
     let work = move |permit: Permit| {
         let ledger = ledger.clone();
         async move {
-            let written = blocking(move || write(&ledger, &permit)).await;
+            let started = permit.into_started();
+            let written = blocking(move || write(&ledger, &started)).await;
             written
                 .ok()
                 .and_then(Result::ok)
@@ -175,10 +178,10 @@ fn writing(name: &str, effect: Effect, ledger: &Path) -> Function {
 }
 
 /// Adds a line, unless the ledger has one with the same key: that is what *idempotent* means.
-fn write(ledger: &Path, permit: &Permit) -> io::Result<()> {
-    let line = format!("{} {} {}\n", permit.tool(), permit.key(), permit.input().as_str());
+fn write(ledger: &Path, started: &Started) -> io::Result<()> {
+    let line = format!("{} {} {}\n", started.tool, started.key, started.input.as_str());
     let known = std::fs::read_to_string(ledger).unwrap_or_default();
-    if permit.tool() == "reserve_room" && known.contains(permit.key()) {
+    if started.tool == "reserve_room" && known.contains(&started.key) {
         return Ok(());
     }
     OpenOptions::new().create(true).append(true).open(ledger)?.write_all(line.as_bytes())

@@ -144,6 +144,9 @@ impl<'a> Tour<'a> {
     async fn output(&self, args: &[&str]) -> Outcome<std::process::Output> {
         let mut command = Command::new(&self.exe);
         command.args(args).env("WEIR_DATA_DIR", &self.data_dir).stdin(Stdio::null());
+        if let Some(directory) = self.data_dir.parent() {
+            command.current_dir(directory);
+        }
         command.args(["--color", if self.out.paint.is_on() { "always" } else { "never" }]);
         Ok(blocking(move || command.output()).await?.map_err(DemoError::from)?)
     }

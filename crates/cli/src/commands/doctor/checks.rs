@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use weir_journal::{Journal, ReadError};
 use weir_journal_sqlite::{Facts, SqliteJournal};
+use weir_tools::Sandbox;
 use weir_types::{BranchId, Explain};
 
 use super::Check;
@@ -32,9 +33,17 @@ const STRAY_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 const WRITABLE_HELP: &str =
     "make the data directory writable for this user, or choose another with `--data-dir DIR`";
 
+/// Whether the kernel can confine what agents run. Only those with `bash` need it.
+async fn sandbox() -> Check {
+    match Sandbox::default().support().await {
+        Ok(support) => Check::ok("sandbox", support.to_string()),
+        Err(error) => Check::warn("sandbox", error.to_string(), error.help()),
+    }
+}
+
 /// Everything, in the order in which one thing depends on another.
 pub(super) async fn all(directory: &Path) -> Outcome<Vec<Check>> {
-    let mut checks = vec![Check::ok("identity", identity::principal())];
+    let mut checks = vec![Check::ok("identity", identity::principal()), sandbox().await];
     let here = directory.to_owned();
     let (entered, surroundings) = blocking(move || (enter(&here), surroundings(&here))).await?;
     let usable = entered.is_usable();

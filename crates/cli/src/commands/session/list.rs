@@ -9,7 +9,8 @@ use crate::commands::Context;
 use crate::host::Host;
 use crate::output::Out;
 use crate::report::Outcome;
-use crate::show::{pad, printable, shorten};
+use crate::show::printable;
+use crate::table;
 use crate::which::Pages;
 
 /// How many sessions a person is shown.
@@ -85,7 +86,7 @@ async fn list(args: &Args, host: &Host, out: &mut Out) -> Outcome {
         let status = if orphan { "interrupted" } else { listed.attrs.status.as_str() };
         cells.push(row(address, listed, status));
     }
-    print(&cells, out)?;
+    table::print(["SESSION", "AGENT", "STATUS", "UPDATED", "TITLE"], &cells, out)?;
     if all > rows.len() {
         out.note(format_args!("{} more; `--limit {all}` shows them", all - rows.len()));
     }
@@ -105,28 +106,6 @@ fn view<'a>(address: &'a Address, listed: &'a Listed) -> View<'a> {
         usage: Usage::default(),
         cost_usd: 0.0,
     }
-}
-
-fn print(cells: &[[String; 5]], out: &mut Out) -> Outcome {
-    let headings = ["SESSION", "AGENT", "STATUS", "UPDATED", "TITLE"].map(str::to_owned);
-    let mut widths = [0; 5];
-    for row in std::iter::once(&headings).chain(cells) {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(unicode_width::UnicodeWidthStr::width(cell.as_str()));
-        }
-    }
-    let line = |row: &[String; 5]| {
-        let padded: Vec<String> = row.iter().zip(widths).map(|(cell, width)| pad(cell, width)).collect();
-        padded.join("  ").trim_end().to_owned()
-    };
-    let heading = out.paint.bold(&line(&headings)).into_owned();
-    out.line(format_args!("{heading}"))?;
-    for row in cells {
-        let line = line(row);
-        let line = out.columns.map_or(line.as_str().into(), |columns| shorten(&line, columns));
-        out.line(format_args!("{line}"))?;
-    }
-    Ok(())
 }
 
 fn row(address: &Address, listed: &Listed, status: &str) -> [String; 5] {

@@ -1,7 +1,7 @@
 //! A session at a glance.
 
 use serde::Serialize;
-use weir_engine::{Outcome as Came, StopReason};
+use weir_engine::{Address, Outcome as Came, StopReason};
 use weir_kernel::{Call, CallState, Lifecycle, Session};
 use weir_types::{CallId, Json, Usage};
 
@@ -41,6 +41,7 @@ fn state_of(call: &Call) -> &'static str {
         CallState::Granted { .. } => "granted",
         CallState::Refused { .. } => "refused",
         CallState::Running => "running",
+        CallState::Suspended => "waiting for the approval of what its agent does",
         CallState::Interrupted => "interrupted",
         CallState::Done(_) => "done",
     }
@@ -66,8 +67,8 @@ pub(super) fn rows(session: &Session) -> Vec<Row> {
 }
 
 /// What came of its latest run.
-pub(super) fn latest(session: &Session) -> Option<String> {
-    let came = Came::of(session);
+pub(super) fn latest(address: &Address, session: &Session) -> Option<String> {
+    let came = Came::of(address, session);
     came.run?;
     let running = session.active_run().is_some() && came.stop != StopReason::Approval;
     let message =

@@ -9,6 +9,7 @@ use crate::project::{self, ProjectArgs};
 use crate::report::Outcome;
 use crate::turn::{Start, Talk};
 use crate::which::SessionArg;
+use crate::workbench::ToolArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,12 +26,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_iterations: Option<u64>,
     #[command(flatten)]
+    tools: ToolArgs,
+    #[command(flatten)]
     project: ProjectArgs,
 }
 
 /// Goes on with a run, and prints the answer.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
-    let host = super::host_for(context, &args.project, args.max_iterations).await?;
+    let host = super::host_for(context, &args.project, &args.tools, args.max_iterations).await?;
     let resumed = resume(args, &host, &mut context.out).await;
     host.stop().await;
     resumed
@@ -44,7 +47,7 @@ async fn resume(args: &Args, host: &Host, out: &mut Out) -> Outcome {
         let built = args.project.build().await?;
         project::agent(&built.manifest, &created.agent, &args.project.directory)?;
     }
-    let before = Came::of(&session).run;
+    let before = Came::of(&address, &session).run;
     let mut talk = Talk::after(host, address.clone(), session.seq);
     let turn = talk.turn(Start::Resume, out).await?;
     if out.json {

@@ -10,16 +10,18 @@ use weir_kernel::Session;
 use weir_types::{
     BranchId, BranchName, Explain, Fault, Hash, Json, Kind, Seq, SessionId, TimeError, Timestamp, Usage,
 };
+use weir_workspace::Files;
 
 use super::overview::{self, OpenCall};
 use crate::args;
-use crate::commands::Context;
+use crate::commands::{Context, fs};
 use crate::host::Host;
 use crate::output::Out;
 use crate::project::ProjectArgs;
 use crate::report::Outcome;
-use crate::show::{json_on_a_terminal, thousands};
+use crate::show::{self, json_on_a_terminal, size, thousands};
 use crate::which::SessionArg;
+use crate::workbench::ToolArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -144,7 +146,7 @@ struct View<'a> {
 
 /// Shows a session.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
-    let host = super::host_for(context, &args.project, None).await?;
+    let host = super::host_for(context, &args.project, &ToolArgs::default(), None).await?;
     let shown = async {
         let address = args.session.find(&*host.journal).await?;
         match args.request {
@@ -170,7 +172,7 @@ async fn show(host: &Host, address: &Address, out: &mut Out) -> Outcome {
     let calls = overview::open_calls(&session);
     if out.json {
         let created = session.created.as_ref();
-        let came = Came::of(&session);
+        let came = Came::of(address, &session);
         return out.document(&View {
             id: address.session,
             branch: &address.branch,
@@ -202,8 +204,8 @@ async fn show(host: &Host, address: &Address, out: &mut Out) -> Outcome {
         rows.push(("branches", branches.join(", ")));
     }
     rows.push(("events", thousands(session.seq.0)));
-    let latest =
-        overview::latest(&session).map_or_else(String::new, |latest| format!(", the latest: {latest}"));
+    let latest = overview::latest(address, &session)
+        .map_or_else(String::new, |latest| format!(", the latest: {latest}"));
     rows.push(("runs", format!("{}{latest}", thousands(runs))));
     rows.push(("requests", thousands(requests)));
     rows.push(("usage", overview::tokens(session.totals.usage)));
@@ -291,17 +293,26 @@ pub(crate) async fn state(args: &StateArgs, context: &mut Context) -> Outcome {
             None => None,
         };
         let session = host.engine.state(&address, at).await?;
+        let files = host.engine.files(&address, at).await?;
         if out.json {
-            return out.document(&session);
+            return out.document(&StateView { session: &session, files: fs::views(&files).collect() });
         }
-        print_state(&address, &session, out)
+        print_state(&address, &session, &files, out)
     };
     let shown = shown.await;
     host.stop().await;
     shown
 }
 
-fn print_state(address: &Address, session: &Session, out: &mut Out) -> Outcome {
+/// The state of a session, with its files.
+#[derive(Serialize)]
+struct StateView<'a> {
+    #[serde(flatten)]
+    session: &'a Session,
+    files: Vec<fs::FileView<'a>>,
+}
+
+fn print_state(address: &Address, session: &Session, files: &Files, out: &mut Out) -> Outcome {
     let mut rows = vec![("session", address.to_string())];
     rows.push(("event", format!("{} at {}", thousands(session.seq.0), session.ts)));
     rows.extend(overview::rows(session));
@@ -309,12 +320,16 @@ fn print_state(address: &Address, session: &Session, out: &mut Out) -> Outcome {
     if let Some(run) = &session.run {
         rows.push(("run", format!("{}, iteration {}", run.id, run.iteration)));
     }
-    if let Some(latest) = overview::latest(session) {
+    if let Some(latest) = overview::latest(address, session) {
         rows.push(("latest", latest));
     }
     rows.push(("messages", thousands(session.transcript.entries.len() as u64)));
     if session.transcript.summary.is_some() {
         rows.push(("summary", "what came before them is summarised".to_owned()));
+    }
+    if !files.is_empty() {
+        let bytes = files.iter().map(|(_, entry)| entry.size).sum();
+        rows.push(("files", format!("{}, {}", show::count(files.len() as u64, "file"), size(bytes))));
     }
     rows.push(("usage", overview::tokens(session.totals.usage)));
     rows.push(("cost", session.totals.cost.to_string()));
@@ -325,7 +340,7 @@ fn print_state(address: &Address, session: &Session, out: &mut Out) -> Outcome {
 }
 
 /// The event that is meant by a number or a time.
-async fn place(journal: &impl Journal, address: &Address, at: &str) -> Outcome<Seq> {
+pub(crate) async fn place(journal: &impl Journal, address: &Address, at: &str) -> Outcome<Seq> {
     let branch = address.branch_id();
     let head = journal.head(&branch).await?.map_or(0, |head| head.seq.0);
     if let Ok(seq) = at.trim_start_matches('#').parse::<u64>() {

@@ -9,23 +9,25 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use weir_blobs::MemoryBlobs;
+use weir_blobs::{Blobs, MemoryBlobs};
+use weir_compiler::Built;
 use weir_engine::{
-    Address, Agents, Engine, Explained, LockFiles, New, Options, Runnable, Said, Setup, recorded,
+    Address, Agents, Engine, Explained, LockFiles, New, Options, Runnable, Said, Setup, provision, recorded,
 };
 use weir_journal::transfer::{self, ImportError};
 use weir_journal::{Journal, MemoryJournal, PAGE_MAX};
 use weir_kernel::{Agent, Body};
 use weir_models::{Model, Recorded, Replay};
 use weir_spec::{Diagnostic, Scenario, TestModel, TestSpec};
-use weir_types::{Block, BranchId, Explain, Fault, Hash, NanoUsd, Seq, Wire};
+use weir_types::{Block, BranchId, Explain, Fault, NanoUsd, Seq, Wire};
 
 use super::judge::{Happened, judge};
 use crate::agents::{self, AgentError};
 use crate::identity;
-use crate::project::Tested;
+use crate::project::{self, Tested};
 use crate::report::Outcome;
 use crate::store::blocking;
+use crate::workbench::{ToolArgs, Workbench};
 
 /// How long an engine may take to let go of its session.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -38,7 +40,8 @@ pub(super) struct Stage<'a> {
     test: &'a TestSpec,
     agent: Agent,
     answers: Answers,
-    manifest: Hash,
+    tested: &'a Tested,
+    directory: PathBuf,
 }
 
 /// Who answers. Each scenario gets a model of its own: some count.
@@ -112,12 +115,17 @@ impl Explain for StageError {
     }
 }
 
-struct One(Arc<Runnable>);
+/// The agent that is tested, and those that it calls.
+struct Company {
+    tested: Arc<Runnable>,
+    others: BTreeMap<String, Result<Arc<Runnable>, Explained>>,
+}
 
-impl Agents for One {
-    fn agent<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
-        let runnable = Arc::clone(&self.0);
-        async move { Ok(runnable) }.boxed()
+impl Agents for Company {
+    fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
+        let other = self.others.get(name).cloned();
+        let runnable = other.unwrap_or_else(|| Ok(Arc::clone(&self.tested)));
+        async move { runnable }.boxed()
     }
 }
 
@@ -146,7 +154,7 @@ impl<'a> Stage<'a> {
                 }
             },
         };
-        Ok(Self { test, agent, answers, manifest: tested.built.hash })
+        Ok(Self { test, agent, answers, tested, directory: directory.to_owned() })
     }
 
     fn model(&self) -> Result<Arc<dyn Model>, AgentError> {
@@ -157,20 +165,60 @@ impl<'a> Stage<'a> {
         })
     }
 
+    /// The agent that is tested, on the model that it is tested on, and all others on their own, as far as those answer
+    /// the same each time.
+    fn company(&self, blobs: &Arc<dyn Blobs>) -> Result<Company, AgentError> {
+        let tested = self.equipped(self.agent.clone(), self.model()?, blobs)?;
+        let names = self.tested.built.manifest.agents.keys().filter(|name| **name != self.agent.name);
+        let other = |name: &String| {
+            let runnable =
+                self.other(name, blobs).map(Arc::new).map_err(|error| Arc::new(error) as Explained);
+            (name.clone(), runnable)
+        };
+        Ok(Company { tested: Arc::new(tested), others: names.map(other).collect() })
+    }
+
+    fn other(&self, name: &str, blobs: &Arc<dyn Blobs>) -> Result<Runnable, AgentError> {
+        let manifest = &self.tested.built.manifest;
+        let agent = agents::prepared(manifest, name, &self.directory, None)?;
+        let model: Arc<dyn Model> = match agent.card.wire {
+            Wire::Scripted => agents::scripted(agents::script(manifest, &agent))?,
+            Wire::Echo => Arc::new(weir_models::Echo),
+            Wire::Replay | Wire::Anthropic | Wire::OpenaiChat | Wire::OpenaiResponses | Wire::Gemini => {
+                return Err(AgentError::NotRepeatable { agent: name.to_owned(), model: agent.model });
+            }
+        };
+        self.equipped(agent, model, blobs)
+    }
+
+    /// Writes are stubbed: a test changes nothing.
+    fn equipped(
+        &self,
+        agent: Agent,
+        model: Arc<dyn Model>,
+        blobs: &Arc<dyn Blobs>,
+    ) -> Result<Runnable, AgentError> {
+        let Built { manifest, hash, .. } = &self.tested.built;
+        let spec = project::agent(manifest, &agent.name, &self.directory)?;
+        let bench = Workbench::new(&ToolArgs::default(), &self.directory, &self.directory.join(".weir"));
+        let tools = bench.equip(manifest, spec, Arc::clone(blobs)).toolbox;
+        let budgets = provision::budgets(manifest, []);
+        Ok(Runnable { agent, model, tools, manifest: *hash, budgets })
+    }
+
     /// Plays a scenario.
     pub(super) async fn play(&self, scenario: &Scenario) -> Outcome<Played> {
         let temporary = tempfile::tempdir().map_err(StageError::Temporary)?;
         let directory = temporary.path().to_owned();
         let owners =
             blocking(move || LockFiles::register(&directory)).await?.map_err(StageError::Temporary)?;
-        let blobs = Arc::new(MemoryBlobs::new());
-        let journal = Arc::new(MemoryJournal::new(blobs.clone()));
-        let runnable = Runnable { agent: self.agent.clone(), model: self.model()?, manifest: self.manifest };
+        let blobs: Arc<dyn Blobs> = Arc::new(MemoryBlobs::new());
+        let journal = Arc::new(MemoryJournal::new(Arc::clone(&blobs)));
+        let agents = Arc::new(self.company(&blobs)?);
         let setup = Setup {
             journal: journal.clone(),
             blobs,
-            agents: Arc::new(One(Arc::new(runnable))),
-            tools: Arc::new(agents::tools()),
+            agents,
             owners: Arc::new(owners),
             options: Options::default(),
         };

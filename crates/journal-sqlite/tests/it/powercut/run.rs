@@ -46,7 +46,7 @@ pub(crate) async fn open(disk: &Disk, blobs: &Arc<dyn Blobs>) -> Result<SqliteJo
 }
 
 /// A connection beside the journal's own, as another process has it.
-fn connect(disk: &Disk) -> Connection {
+pub(crate) fn connect(disk: &Disk) -> Connection {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
     Connection::open_with_flags_and_vfs(FILE, flags, disk.vfs_name()).unwrap()
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::decide::calls::CALLS_AT_ONCE_MAX;
 use crate::story::tool_use;
 
 fn blocked(call: CallId, class: &str, message: &str) -> Closing {
@@ -31,6 +32,24 @@ fn calls_of_one_answer_go_side_by_side() {
     assert_eq!(story.next(), Next::Busy);
     story.completed(calls[0], "a");
     assert_eq!(story.next(), Next::CallModel { begin: Some(2), attempt: 1, not_before: None });
+}
+
+#[test]
+fn however_many_calls_there_are_so_many_run_at_once_in_their_order() {
+    let mut story = Story::of_a_run();
+    story.ask();
+    story.answer_with_calls(&["read"; 3 * CALLS_AT_ONCE_MAX]);
+    let calls = story.take_up();
+    calls.iter().for_each(|call| story.decided(*call, Verdict::Allow));
+    let (first, rest) = calls.split_at(CALLS_AT_ONCE_MAX);
+    assert_eq!(story.next(), Next::Execute(first.to_vec()));
+    first.iter().for_each(|call| story.started(*call));
+    assert_eq!(story.next(), Next::Busy);
+    // Whoever is done makes room for the next, wherever it was.
+    story.completed(first[7], "a");
+    assert_eq!(story.next(), Next::Execute(vec![rest[0]]));
+    story.started(rest[0]);
+    assert_eq!(story.next(), Next::Busy);
 }
 
 #[test]
@@ -249,4 +268,38 @@ fn a_call_that_was_allowed_but_not_started_runs_after_a_crash() {
     story.decided(call, Verdict::Allow);
     story.resumed(ResumeReason::Recovery);
     assert_eq!(story.next(), Next::Execute(vec![call]));
+}
+
+#[test]
+fn a_call_whose_session_waits_for_someone_waits_too_and_is_attached_to_again() {
+    let (mut story, call) = Story::of_a_running_call("child");
+    let input_hash = story.call(call).input_hash();
+    let asks = ApprovalRequested { call, input_hash, rule: "child".into(), expires: None };
+    story.add(asks.clone());
+    assert_eq!(story.call(call).state, crate::CallState::Suspended);
+    assert_eq!((story.next(), story.session.is_waiting()), (Next::Wait { due: None }, true));
+    let worked = story.run().spent.micros;
+    story.now += 60_000_000;
+    // A process that takes it up meanwhile interrupts nothing.
+    story.resumed(ResumeReason::Recovery);
+    assert_eq!((story.run().spent.micros, story.run().crashes), (worked, 0));
+    assert_eq!(story.next(), Next::Wait { due: None });
+    story.add(ApprovalGranted { call, by: "session:7".into(), input_hash, input: None, scope: Scope::Once });
+    assert_eq!(story.next(), Next::Execute(vec![call]));
+    story.started(call);
+    assert_eq!((story.call(call).attempt, story.next()), (2, Next::Busy));
+    // It may take more than one person's word.
+    story.add(asks);
+    assert_eq!(story.next(), Next::Wait { due: None });
+    story.add(RunCancelRequested {});
+    let Next::Cancel(closings) = story.next() else { panic!("{:?}", story.next()) };
+    assert_eq!((closings[0].call, closings[0].outcome), (call, Outcome::Unknown));
+}
+
+#[test]
+fn only_a_call_of_an_agent_can_be_suspended() {
+    let (mut story, call) = Story::of_a_running_call("write");
+    let input_hash = story.call(call).input_hash();
+    story.add(ApprovalRequested { call, input_hash, rule: "child".into(), expires: None });
+    assert!(matches!(story.call(call).state, crate::CallState::Awaiting { .. }));
 }

@@ -52,6 +52,50 @@ fn asking_to_resume_grants_as_much_again() {
 }
 
 #[test]
+fn whoever_resumes_says_how_much_more() {
+    let limits = Limits {
+        model_calls: Some(1),
+        tokens: Some(100_000),
+        wall_clock_ms: Some(60_000),
+        ..Limits::default()
+    };
+    let mut story = second_iteration(limits);
+    let stopped = |story: &Story| match story.next() {
+        Next::Park { why: Parked::Limit { limit, max }, .. } => Some((limit, max)),
+        _ => None,
+    };
+    assert_eq!(stopped(&story), Some((Limit::ModelCalls, 1)));
+    let mut resume = |budget| {
+        story.add(SessionResumed {
+            reason: ResumeReason::Asked,
+            owner: weir_types::OwnerId::from_u128(1),
+            budget,
+        });
+        let mut calls = 0;
+        while stopped(&story).is_none() {
+            story.use_tool("read", "42");
+            calls += 1;
+        }
+        (calls, stopped(&story).unwrap())
+    };
+    let given = |model_calls, tokens| Some(Allowance { model_calls, tokens, ..Allowance::default() });
+    assert_eq!(resume(given(Some(3), None)), (3, (Limit::ModelCalls, 3)));
+    assert_eq!(resume(None), (1, (Limit::ModelCalls, 1)), "the next one says nothing: as much again");
+    assert_eq!(
+        resume(given(Some(3), Some(7))),
+        (0, (Limit::Tokens, 7)),
+        "less than it was is also an answer"
+    );
+    let budget = Some(Allowance { wall_clock_ms: Some(9), ..Allowance::default() });
+    story.add(SessionResumed {
+        reason: ResumeReason::Asked,
+        owner: weir_types::OwnerId::from_u128(1),
+        budget,
+    });
+    assert_eq!(time_left_ms(&story.session, &story.agent, story.at()), Some(9));
+}
+
+#[test]
 fn an_attempt_more_is_no_iteration_more_but_a_call_more() {
     let mut story = Story::of_a_run();
     story.agent.limits.iterations = 1;

@@ -129,13 +129,28 @@ impl Sim {
         }
         if let Some(call) = self.finish_first() {
             let (class, message) = ("error".to_owned(), "e".repeat(size));
-            self.append(ToolFailed { call, class, message, outcome: Outcome::Failed });
+            self.append(ToolFailed {
+                call,
+                class,
+                message,
+                outcome: Outcome::Failed,
+                log: vec![],
+                bill: None,
+            });
         }
     }
 
     fn tool_completed(&mut self, content: Vec<Block>) {
         if let Some(call) = self.finish_first() {
-            self.append(ToolCompleted { call, content, changed_files: vec!["x".into()], stub: false });
+            self.append(ToolCompleted {
+                call,
+                content,
+                changed_files: vec!["x".into()],
+                stub: false,
+                whole: None,
+                log: vec![],
+                bill: None,
+            });
         }
     }
 
@@ -145,7 +160,15 @@ impl Sim {
         let Some(call) = calls.iter().find(|call| matches!(call.state, CallState::Done(_))) else { return };
         let (call, before) = (call.id, self.session.transcript.clone());
         let content = vec![Block::text("late")];
-        self.append(ToolCompleted { call, content, changed_files: vec![], stub: false });
+        self.append(ToolCompleted {
+            call,
+            content,
+            changed_files: vec![],
+            stub: false,
+            whole: None,
+            log: vec![],
+            bill: None,
+        });
         self.seen.insert("late");
         assert_eq!(self.session.transcript, before);
     }
@@ -289,6 +312,7 @@ impl Sim {
             },
             request_hash: Hash::ZERO,
             reserve,
+            purses: vec![],
         });
         true
     }
@@ -362,7 +386,7 @@ impl Sim {
             }
             assert_eq!(ran, outcome == Outcome::Unknown, "what may have happened is unknown");
             self.finished.insert(call);
-            self.append(ToolFailed { call, class, message, outcome });
+            self.append(ToolFailed { call, class, message, outcome, log: vec![], bill: None });
         }
     }
 
@@ -377,6 +401,8 @@ impl Sim {
 fn parked(why: &Parked) -> &'static str {
     match why {
         Parked::Limit { .. } => "limit",
+        Parked::Budget { .. } => "budget",
+        Parked::Loop { .. } => "loop",
         Parked::Halted => "halted",
         Parked::Crashes { .. } => "crashes",
         Parked::Storage { .. } => "storage",

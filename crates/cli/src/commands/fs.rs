@@ -1,0 +1,252 @@
+//! `weir fs`: the files of a session, at any of its events.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use weir_blobs::Blobs;
+use weir_engine::Address;
+use weir_kernel::FileWritten;
+use weir_types::{Explain, Fault, Hash, Seq};
+use weir_workspace::{Change, Files, Found, Mode, Scan, changes_in, checkout};
+
+use crate::commands::Context;
+use crate::commands::session::{host, place};
+use crate::host::Host;
+use crate::identity;
+use crate::output::Out;
+use crate::report::Outcome;
+use crate::show::{count, printable, size};
+use crate::table;
+use crate::which::SessionArg;
+
+/// The largest file that is printed.
+const CAT_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// What to do with the files of a session.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// List them.
+    Ls(LsArgs),
+    /// Print one of them.
+    Cat(CatArgs),
+    /// Write them into a directory.
+    Export(ExportArgs),
+    /// Take over what is different in a directory.
+    Import(ImportArgs),
+}
+
+/// The arguments of `weir fs ls`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  weir fs ls -1\n  weir fs ls 01J9Z --at 12 --json | jq -r .path")]
+pub(crate) struct LsArgs {
+    #[command(flatten)]
+    session: SessionArg,
+    /// As they were at this event, or at this time.
+    #[arg(long, value_name = "SEQ|TIME")]
+    at: Option<String>,
+}
+
+/// The arguments of `weir fs cat`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  weir fs cat -1 report.md\n  weir fs cat 01J9Z@fork-1 src/main.rs --at 40"
+)]
+pub(crate) struct CatArgs {
+    #[command(flatten)]
+    session: SessionArg,
+    /// The file.
+    path: String,
+    /// As it was at this event, or at this time.
+    #[arg(long, value_name = "SEQ|TIME")]
+    at: Option<String>,
+}
+
+/// The arguments of `weir fs export`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  weir fs export -1 out\n  weir fs export 01J9Z before --at 12")]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    session: SessionArg,
+    /// The directory: one that is empty, or not there yet.
+    directory: PathBuf,
+    /// As they were at this event, or at this time.
+    #[arg(long, value_name = "SEQ|TIME")]
+    at: Option<String>,
+}
+
+/// The arguments of `weir fs import`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  weir fs import -1 ./docs")]
+pub(crate) struct ImportArgs {
+    #[command(flatten)]
+    session: SessionArg,
+    /// The directory. What is not in it is removed from the session's files.
+    directory: PathBuf,
+}
+
+/// There is no such file.
+#[derive(Debug, thiserror::Error)]
+#[error("session {address} has no file `{path}`")]
+struct NoFile {
+    address: Address,
+    path: String,
+}
+
+impl Explain for NoFile {
+    fn code(&self) -> &'static str {
+        "cli::no-file"
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        format!("see `weir fs ls {}`", self.address).into()
+    }
+
+    fn fault(&self) -> Fault {
+        Fault::Missing
+    }
+}
+
+#[derive(Serialize)]
+pub(crate) struct FileView<'a> {
+    path: &'a str,
+    size: u64,
+    hash: Hash,
+    executable: bool,
+}
+
+#[derive(Serialize)]
+struct Written {
+    directory: PathBuf,
+    files: usize,
+}
+
+#[derive(Serialize)]
+struct Taken {
+    seq: Seq,
+    written: usize,
+    deleted: usize,
+    skipped: Vec<String>,
+}
+
+/// Runs one of them.
+pub(crate) async fn run(command: &Command, context: &mut Context) -> Outcome {
+    let host = host(context).await?;
+    let out = &mut context.out;
+    let done = match command {
+        Command::Ls(args) => ls(args, &host, out).await,
+        Command::Cat(args) => cat(args, &host, out).await,
+        Command::Export(args) => export(args, &host, out).await,
+        Command::Import(args) => import(args, &host, out).await,
+    };
+    host.stop().await;
+    done
+}
+
+/// The files of a session, and which session that is.
+async fn files(session: &SessionArg, at: Option<&str>, host: &Host) -> Outcome<(Address, Files)> {
+    let address = session.find(&*host.journal).await?;
+    let at = match at {
+        Some(at) => Some(place(&*host.journal, &address, at).await?),
+        None => None,
+    };
+    let files = host.engine.files(&address, at).await?;
+    Ok((address, files))
+}
+
+/// Files as programs read them.
+pub(crate) fn views(files: &Files) -> impl Iterator<Item = FileView<'_>> {
+    files.iter().map(|(path, entry)| FileView {
+        path: path.as_str(),
+        size: entry.size,
+        hash: entry.hash,
+        executable: entry.mode == Mode::Executable,
+    })
+}
+
+async fn ls(args: &LsArgs, host: &Host, out: &mut Out) -> Outcome {
+    let (_, files) = files(&args.session, args.at.as_deref(), host).await?;
+    if out.json {
+        return views(&files).try_for_each(|view| out.object(&view));
+    }
+    if files.is_empty() {
+        out.note(format_args!("the session has no files"));
+        return Ok(());
+    }
+    let row = |view: FileView<'_>| {
+        let mode = if view.executable { "x" } else { "" };
+        [size(view.size), mode.to_owned(), printable(view.path).into_owned()]
+    };
+    table::print(["SIZE", "", "PATH"], &views(&files).map(row).collect::<Vec<_>>(), out)
+}
+
+async fn cat(args: &CatArgs, host: &Host, out: &mut Out) -> Outcome {
+    let (address, files) = files(&args.session, args.at.as_deref(), host).await?;
+    let Some(entry) = files.get(&args.path) else {
+        return Err(NoFile { address, path: args.path.clone() }.into());
+    };
+    let content = host.blobs.get_bytes(entry.hash, CAT_BYTES_MAX).await?;
+    match std::str::from_utf8(&content) {
+        Ok(text) if out.is_terminal() => {
+            let text = out.shown(text).into_owned();
+            out.bytes(text.as_bytes())
+        }
+        _ => out.bytes(&content),
+    }
+}
+
+async fn export(args: &ExportArgs, host: &Host, out: &mut Out) -> Outcome {
+    let (_, files) = files(&args.session, args.at.as_deref(), host).await?;
+    checkout(&files, &args.directory, &*host.blobs).await?;
+    if out.json {
+        return out.document(&Written { directory: args.directory.clone(), files: files.len() });
+    }
+    let directory = args.directory.display().to_string();
+    out.line(format_args!("{} in {}", count(files.len() as u64, "file"), printable(&directory)))
+}
+
+async fn import(args: &ImportArgs, host: &Host, out: &mut Out) -> Outcome {
+    let (address, files) = files(&args.session, None, host).await?;
+    let Found { changes, skipped } =
+        changes_in(&args.directory, &files, &ignoring_data(), &*host.blobs).await?;
+    tell_skipped(&skipped, out);
+    let seq = match changes.is_empty() {
+        true => host.engine.state(&address, None).await?.seq,
+        false => host.engine.change_files(&address, &changes, &identity::principal()).await?,
+    };
+    let deleted = changes.iter().filter(|change| matches!(change, Change::Deleted { .. })).count();
+    let written = changes.len() - deleted;
+    if out.json {
+        let skipped = skipped.iter().map(ToString::to_string).collect();
+        return out.document(&Taken { seq, written, deleted, skipped });
+    }
+    out.line(format_args!("{written} written, {deleted} deleted"))
+}
+
+/// The files of a directory, for a session to begin with.
+pub(crate) async fn imported(directory: &Path, blobs: &dyn Blobs, out: &Out) -> Outcome<Vec<FileWritten>> {
+    let Found { changes, skipped } = changes_in(directory, &Files::new(), &ignoring_data(), blobs).await?;
+    tell_skipped(&skipped, out);
+    let written = changes.into_iter().filter_map(|change| match change {
+        Change::Written { path, entry } => Some(FileWritten {
+            path: path.to_string(),
+            hash: entry.hash,
+            mode: entry.mode.bits(),
+            size: entry.size,
+        }),
+        Change::Deleted { .. } => None,
+    });
+    Ok(written.collect())
+}
+
+/// A data directory and a repository's history are nobody's work in progress; the first may hold secrets.
+fn ignoring_data() -> Scan {
+    let ignore = |path: &weir_workspace::Path| path.parts().any(|part| part == ".weir" || part == ".git");
+    Scan { ignore: std::sync::Arc::new(ignore), ..Scan::default() }
+}
+
+fn tell_skipped(skipped: &[weir_workspace::Skipped], out: &Out) {
+    for skipped in skipped {
+        out.warn(format_args!("left out: {}", printable(&skipped.to_string())));
+    }
+}

@@ -1,0 +1,142 @@
+//! `weir tools`: which tools an agent has, and what one of them does when it is called.
+
+mod call;
+
+use serde::Serialize;
+use weir_engine::provision;
+use weir_tools::{Builtin, Gate, Grants, Kind, Level, Live, Offer, Request};
+use weir_types::{Effect, Json, Risk, Verdict};
+
+use crate::commands::Context;
+use crate::output::Out;
+use crate::project::{self, ProjectArgs};
+use crate::report::Outcome;
+use crate::show::printable;
+use crate::table;
+use crate::workbench::{ToolArgs, admins};
+
+pub(crate) use self::call::CallArgs;
+
+/// What to do with tools.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// List the tools of an agent, with who may use them and what a call would do.
+    List(ListArgs),
+    /// Call one of them, through the same gate as the agent does.
+    Call(CallArgs),
+}
+
+/// The arguments of `weir tools list`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  weir tools list helper\n  weir tools list helper --as serviceaccount:digest-bot --json"
+)]
+pub(crate) struct ListArgs {
+    /// The agent.
+    agent: String,
+    #[command(flatten)]
+    tools: ToolArgs,
+    #[command(flatten)]
+    project: ProjectArgs,
+}
+
+#[derive(Serialize)]
+struct View<'a> {
+    name: &'a str,
+    kind: &'static str,
+    access: &'static str,
+    effect: Effect,
+    risk: Risk,
+    /// The highest level that the principal may use it at; none, if they may not.
+    grant: Option<&'static str>,
+    /// Whether calls really happen.
+    live: bool,
+    source: &'a str,
+    description: &'a str,
+    parameters: &'a Json,
+}
+
+/// Runs one of them.
+pub(crate) async fn run(command: &Command, context: &mut Context) -> Outcome {
+    match command {
+        Command::List(args) => list(args, &mut context.out).await,
+        Command::Call(args) => call::run(args, context).await,
+    }
+}
+
+async fn list(args: &ListArgs, out: &mut Out) -> Outcome {
+    let built = args.project.build().await?;
+    let agent = project::agent(&built.manifest, &args.agent, &args.project.directory)?;
+    let offers = provision::offers(&built.manifest, agent);
+    let (grants, principal) = (provision::grants(&built.manifest, admins()), args.tools.principal());
+    let live = args.tools.live();
+    let views = offers.iter().map(|offer| view(offer, granted(&grants, &principal, offer), &live));
+    if out.json {
+        return views.into_iter().try_for_each(|view| out.object(&view));
+    }
+    if offers.is_empty() {
+        out.note(format_args!("`{}` has no tools; list some under `tools` in its spec", args.agent));
+        return Ok(());
+    }
+    let rows: Vec<[String; 8]> = views.map(|view| row(&view)).collect();
+    table::print(["NAME", "KIND", "ACCESS", "EFFECT", "RISK", "GRANT", "CALLS", "SOURCE"], &rows, out)
+}
+
+fn view<'a>(offer: &'a Offer, grant: Option<&'static str>, live: &Live) -> View<'a> {
+    let (name, source) = (offer.definition.name.as_str(), offer.source.as_str());
+    let writes = offer.effect != Effect::Read;
+    View {
+        name,
+        kind: offer.kind.as_str(),
+        access: offer.access.as_str(),
+        effect: offer.effect,
+        risk: offer.risk,
+        grant,
+        live: !writes || offer.is_contained() || live.covers(name, source),
+        source,
+        description: &offer.definition.description,
+        parameters: &offer.definition.schema,
+    }
+}
+
+fn row(view: &View<'_>) -> [String; 8] {
+    [
+        printable(view.name).into_owned(),
+        view.kind.to_owned(),
+        view.access.to_owned(),
+        view.effect.as_str().to_owned(),
+        view.risk.as_str().to_owned(),
+        view.grant.unwrap_or("none").to_owned(),
+        if view.live { "live" } else { "stubbed" }.to_owned(),
+        printable(view.source).into_owned(),
+    ]
+}
+
+/// What the gate lets someone do with a tool, at most.
+fn granted(grants: &Grants, principal: &str, offer: &Offer) -> Option<&'static str> {
+    if let Kind::Builtin(Builtin::ResultRead) = offer.kind {
+        // It comes with the results themselves.
+        return Some(Level::Read.as_str());
+    }
+    let input = Json::empty_object();
+    let allows = |effect: Effect| {
+        let request = Request {
+            principal,
+            agent: "",
+            tool: &offer.definition.name,
+            source: &offer.source,
+            callee: offer.callee(),
+            input: &input,
+            effect,
+            risk: offer.risk,
+            access: offer.access,
+            approved_by: None,
+        };
+        grants.decide(&request).verdict == Verdict::Allow
+    };
+    match (allows(Effect::Write), allows(Effect::Read)) {
+        (true, _) => Some(Level::Write.as_str()),
+        (false, true) => Some(Level::Read.as_str()),
+        (false, false) => None,
+    }
+}

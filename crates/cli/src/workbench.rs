@@ -1,0 +1,153 @@
+//! What the tools of this process are made with, and how the command line wants them to behave.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use weir_blobs::Blobs;
+use weir_compiler::{Command, refusal};
+use weir_engine::{CredentialFile, Equipped, MayStart, Program, TOOL_DEADLINE, Workshop};
+use weir_mcp::Connections;
+use weir_secrets::{Places, Redactor};
+use weir_spec::{Manifest, Principal, manifest};
+use weir_tools::{Enforcement, Live, Net, Sandbox};
+
+use crate::compiling::{approvals_file, variables};
+use crate::identity;
+use crate::store::blocking;
+
+/// How tools behave, on the command line.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Tools")]
+pub(crate) struct ToolArgs {
+    /// Let calls that change things outside of the session really happen: all of them, or those whose tool or source
+    /// matches PATTERN (`*` stands for anything). Without it they are stubbed, and the agent is told so.
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "*",
+        action = clap::ArgAction::Append
+    )]
+    live_writes: Vec<String>,
+    /// Act on behalf of someone else, with their grants and no others: `user:NAME`, `serviceaccount:NAME`.
+    #[arg(long = "as", value_name = "PRINCIPAL", value_parser = principal)]
+    on_behalf_of: Option<Principal>,
+    /// DANGEROUS: run commands of agents without any confinement, with all that this user may do.
+    #[arg(long)]
+    unsafe_no_sandbox: bool,
+}
+
+impl ToolArgs {
+    /// Which writes really happen.
+    pub(crate) fn live(&self) -> Live {
+        match &self.live_writes[..] {
+            [] => Live::Nothing,
+            patterns if patterns.iter().any(|pattern| pattern == "*") => Live::Everything,
+            patterns => Live::Matching(patterns.to_vec()),
+        }
+    }
+
+    /// On whose behalf sessions are begun: whoever runs this process, unless it says otherwise.
+    pub(crate) fn principal(&self) -> String {
+        self.on_behalf_of.as_ref().map_or_else(identity::principal, ToString::to_string)
+    }
+}
+
+fn principal(text: &str) -> Result<Principal, String> {
+    text.parse().map_err(|error| format!("{error}; write `user:NAME` or `serviceaccount:NAME`"))
+}
+
+/// What tools are made with, before there is a place for their blobs. Clones share their connections.
+#[derive(Clone)]
+pub(crate) struct Workbench {
+    live: Live,
+    /// The project; absolute, because a server may be started anywhere.
+    directory: PathBuf,
+    net: Net,
+    sandbox: Arc<Sandbox>,
+    connections: Connections,
+    credentials: CredentialFile,
+    redactor: Redactor,
+}
+
+impl Workbench {
+    pub(crate) fn new(args: &ToolArgs, directory: &Path, data_dir: &Path) -> Self {
+        let enforcement = if args.unsafe_no_sandbox { Enforcement::Off } else { Enforcement::Required };
+        Self {
+            live: args.live(),
+            directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
+            net: Net::default(),
+            sandbox: Arc::new(Sandbox::default().with_enforcement(enforcement).with_hidden(hidden(data_dir))),
+            connections: Connections::new(),
+            credentials: CredentialFile::within(data_dir),
+            redactor: Redactor::default(),
+        }
+    }
+
+    /// The tools of an agent.
+    pub(crate) fn equip(
+        &self,
+        manifest: &Manifest,
+        agent: &manifest::Agent,
+        blobs: Arc<dyn Blobs>,
+    ) -> Equipped {
+        let workshop = Workshop {
+            blobs,
+            admins: admins(),
+            live: self.live.clone(),
+            sandbox: Arc::clone(&self.sandbox),
+            net: self.net.clone(),
+            deadline: TOOL_DEADLINE,
+            connections: self.connections.clone(),
+            may_start: Arc::new(Approved { directory: self.directory.clone() }),
+            credentials: self.credentials.clone(),
+            places: Places { variables: variables(), directory: self.directory.clone() },
+            redactor: self.redactor.clone(),
+        };
+        workshop.equip(manifest, agent)
+    }
+
+    /// Ends what was started for tools, servers and commands alike.
+    pub(crate) async fn close(&self) {
+        self.connections.close().await;
+        self.sandbox.settled().await;
+    }
+}
+
+/// What no command of an agent reads, wherever it is: the journal with its credentials, and whatever this user has at home.
+fn hidden(data_dir: &Path) -> Vec<PathBuf> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    // Everything is below the root; whoever lives there has no home to hide.
+    let home = home.filter(|home| home.parent().is_some());
+    let data_dir = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_owned());
+    home.into_iter().chain([data_dir]).collect()
+}
+
+/// What this user has approved on this machine with `weir build`.
+struct Approved {
+    directory: PathBuf,
+}
+
+impl MayStart for Approved {
+    fn refusal<'a>(&'a self, program: Program<'a>) -> BoxFuture<'a, Option<String>> {
+        let command = Command {
+            server: program.server.to_owned(),
+            directory: self.directory.clone(),
+            argv: program.argv.to_vec(),
+            env: program.env.clone(),
+        };
+        async move {
+            let looked_up = blocking(move || refusal(&command, approvals_file().as_deref())).await;
+            looked_up.unwrap_or_else(|_| Some("looking for its approval broke off".to_owned()))
+        }
+        .boxed()
+    }
+}
+
+/// Whoever owns the data directory holds every role and grant in it, and so does the group of that name.
+pub(crate) fn admins() -> Vec<String> {
+    vec![identity::principal(), "group:admin".to_owned()]
+}

@@ -1,0 +1,354 @@
+//! What people decide about calls: who may, whether it fits what is asked, and where that is.
+//!
+//! A yes is checked twice: here, before it is written down, so that whoever gives it learns what is wrong with it; and by the
+//! session's task when it takes it up, because days may lie in between.
+
+mod error;
+
+use weir_journal::{Journal, ListAfter, ListFilter, Listed, PAGE_MAX, Status, now};
+use weir_kernel::{ApprovalDenied, ApprovalGranted, Body, Call, CallState, Lifecycle, Session, Verdict};
+use weir_tools::Asked;
+use weir_types::{BranchId, CallId, Effect, Hash, Json, Kind, Seq, Timestamp};
+
+use crate::address::Address;
+use crate::draft::event_of;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::family;
+use crate::input;
+use crate::setup::Runnable;
+use crate::shared::Shared;
+use crate::store;
+
+pub use self::error::{ApprovalError, How};
+
+/// The rule under which an interrupted call is asked about.
+pub(crate) const ON_INTERRUPT: &str = "on_interrupt: ask";
+
+/// The rule under which a call waits for the session behind it.
+pub(crate) const CHILD: &str = "child";
+
+/// A call that someone has to decide about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Approval {
+    /// The call.
+    pub id: CallId,
+    /// The session that makes it.
+    pub address: Address,
+    /// The agent that makes it.
+    pub agent: String,
+    /// On whose behalf.
+    pub asker: String,
+    /// The tool.
+    pub tool: String,
+    /// The arguments.
+    pub input: Json,
+    /// What identifies them; a yes names it.
+    pub input_hash: Hash,
+    /// Why it is asked.
+    pub why: String,
+    /// When it is too late.
+    pub expires: Option<Timestamp>,
+}
+
+/// A decision that was written down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// The session whose call it is about.
+    pub address: Address,
+    /// The event.
+    pub seq: Seq,
+    /// The call was asked for as one that really happens; run from here, it would only pretend.
+    pub pretends: bool,
+}
+
+impl Approval {
+    /// What a session asks by itself, in the order of its calls.
+    pub(crate) fn of(address: &Address, session: &Session) -> Vec<Self> {
+        let Some(created) = &session.created else { return Vec::new() };
+        let asked = session.calls().iter().filter_map(|call| match &call.state {
+            CallState::Awaiting { input_hash, expires, rule } => Some((call, *input_hash, *expires, rule)),
+            _ => None,
+        });
+        asked
+            .map(|(call, input_hash, expires, rule)| Self {
+                id: call.id,
+                address: address.clone(),
+                agent: created.agent.clone(),
+                asker: created.principal.clone(),
+                tool: call.tool.clone(),
+                input: call.input_to_run().clone(),
+                input_hash,
+                why: why(call, rule),
+                expires,
+            })
+            .collect()
+    }
+}
+
+fn why(call: &Call, rule: &str) -> String {
+    let reason = match (rule, call.because.as_str()) {
+        (ON_INTERRUPT, _) => ": it was cut off and may have taken effect; a yes repeats it".to_owned(),
+        (_, "") => String::new(),
+        (_, because) => format!(": {because}"),
+    };
+    format!("tool '{}' requires approval{reason}", call.tool)
+}
+
+/// What a session and those behind it ask.
+pub(crate) async fn of_family(
+    journal: &dyn Journal,
+    address: &Address,
+    session: &Session,
+) -> Result<Vec<Approval>, EngineError> {
+    let mut asked = Approval::of(address, session);
+    for child in family::below(journal, address, session).await? {
+        asked.extend(Approval::of(&child.address, &child.session));
+    }
+    Ok(asked)
+}
+
+/// Whether decisions among these bodies fit what the session asks now.
+pub(crate) fn check_all(address: &Address, session: &Session, bodies: &[Body]) -> Result<(), EngineError> {
+    for body in bodies {
+        match body {
+            Body::ApprovalGranted(granted) => {
+                check(address, session, granted.call, Some(granted.input_hash))?;
+            }
+            Body::ApprovalDenied(denied) => check(address, session, denied.call, None)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check(
+    address: &Address,
+    session: &Session,
+    call: CallId,
+    approved: Option<Hash>,
+) -> Result<(), EngineError> {
+    match session.lifecycle {
+        Lifecycle::Open => {}
+        Lifecycle::Halted(_) => return Err(EngineError::Halted(address.clone())),
+        Lifecycle::Closed(_) => return Err(EngineError::Closed(address.clone())),
+    }
+    let asked = session.calls().iter().find(|asked| asked.id == call).map(|asked| &asked.state);
+    let Some(CallState::Awaiting { input_hash, expires, .. }) = asked else {
+        return Err(ApprovalError::NotAsked { address: address.clone(), call }.into());
+    };
+    if let Some(at) = expires.filter(|at| now() >= *at) {
+        return Err(ApprovalError::Late { address: address.clone(), call, at }.into());
+    }
+    if approved.is_some_and(|approved| approved != *input_hash) {
+        return Err(ApprovalError::OtherArguments { call }.into());
+    }
+    Ok(())
+}
+
+impl Engine {
+    /// Says yes to a call of a session, or of one behind it.
+    ///
+    /// # Errors
+    /// When `by` may not, nobody is asked about that call (any more), it is asked about with other arguments, it is too late,
+    /// or the arguments to run instead would be refused. Then nothing was written down.
+    pub async fn approve(
+        &self,
+        address: &Address,
+        granted: ApprovalGranted,
+    ) -> Result<Answered, EngineError> {
+        let asked = self.asked(address, granted.call, &granted.by).await?;
+        let pretends = asked.would_pretend(&granted)?;
+        self.answer(asked, granted.call, granted.by.clone(), granted.into(), pretends).await
+    }
+
+    /// Says no to a call of a session, or of one behind it.
+    ///
+    /// # Errors
+    /// When `by` may not, or nobody is asked about that call (any more). Then nothing was written down.
+    pub async fn deny(&self, address: &Address, denied: ApprovalDenied) -> Result<Answered, EngineError> {
+        let asked = self.asked(address, denied.call, &denied.by).await?;
+        self.answer(asked, denied.call, denied.by.clone(), denied.into(), false).await
+    }
+
+    /// What a session and those behind it ask people.
+    ///
+    /// # Errors
+    /// When there is no such session, or it cannot be read.
+    pub async fn approvals(&self, address: &Address) -> Result<Vec<Approval>, EngineError> {
+        let session = self.state(address, None).await?;
+        of_family(&*self.0.setup.journal, address, &session).await
+    }
+
+    /// What all sessions ask people, a page of sessions at a time, and where the next page begins.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub async fn all_approvals(
+        &self,
+        agent: Option<String>,
+        after: Option<ListAfter>,
+    ) -> Result<(Vec<Approval>, Option<ListAfter>), EngineError> {
+        let journal = &*self.0.setup.journal;
+        let filter = ListFilter { status: Some(Status::Waiting), agent, ..ListFilter::default() };
+        let page = journal.list(filter, after, PAGE_MAX).await?;
+        let next = page.last().filter(|_| page.len() == PAGE_MAX).map(Listed::after);
+        let mut asked = Vec::new();
+        for address in page.iter().filter_map(|listed| Address::of(&listed.branch)) {
+            if let Some(loaded) = store::load(journal, &address).await? {
+                asked.extend(Approval::of(&address, &loaded.state()));
+            }
+        }
+        Ok((asked, next))
+    }
+
+    /// The session that made a call, if there is one.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub async fn caller(&self, call: CallId) -> Result<Option<Address>, EngineError> {
+        let event = self.0.setup.journal.by_id(event_of(call)).await?;
+        Ok(event.and_then(|event| Address::of(&event.branch_id())))
+    }
+
+    /// The session that a person began, from which a session was called; itself, if it was not.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub async fn root(&self, address: &Address) -> Result<Address, EngineError> {
+        family::root_of(&*self.0.setup.journal, address).await
+    }
+
+    /// Finds the call, and whether that person may decide about it.
+    async fn asked(&self, address: &Address, call: CallId, by: &str) -> Result<Question, EngineError> {
+        let question = find(&self.0, address, call).await?;
+        let (asker, agent) = question.who();
+        let runnable = self.0.setup.agents.agent(agent).await.map_err(EngineError::Agent)?;
+        let may = runnable.tools.may_approve(by, asker, agent);
+        if may.verdict != Verdict::Allow {
+            return Err(EngineError::Denied(may.because));
+        }
+        Ok(Question { runnable: Some(runnable), ..question })
+    }
+
+    async fn answer(
+        &self,
+        question: Question,
+        call: CallId,
+        by: String,
+        body: Body,
+        pretends: bool,
+    ) -> Result<Answered, EngineError> {
+        let address = question.address;
+        match input::post(&self.0, &address, body, &by).await {
+            Ok(seq) => Ok(Answered { address, seq, pretends }),
+            Err(EngineError::Approval(ApprovalError::NotAsked { .. })) => {
+                Err(not_asked(&*self.0.setup.journal, address, call).await?.into())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A call that is asked about, in its session.
+struct Question {
+    address: Address,
+    session: Session,
+    call: CallId,
+    /// Once it is known who may decide.
+    runnable: Option<std::sync::Arc<Runnable>>,
+}
+
+impl Question {
+    /// On whose behalf it is made, and by which agent.
+    fn who(&self) -> (&str, &str) {
+        let created = self.session.created.as_ref();
+        created.map_or(("", ""), |created| (&created.principal, &created.agent))
+    }
+
+    /// Whether the call, which was asked for as one that really happens, would only pretend if it ran here.
+    fn would_pretend(&self, granted: &ApprovalGranted) -> Result<bool, EngineError> {
+        let (Some(runnable), Some(call)) = (&self.runnable, self.session.call(self.call)) else {
+            return Ok(false);
+        };
+        let (principal, agent) = self.who();
+        let parent = self.session.created.as_ref().and_then(|created| created.parent.as_ref());
+        let decision = runnable.tools.authorize(&Asked {
+            call: call.id,
+            tool: &call.tool,
+            input: granted.input.as_ref().unwrap_or(&call.input),
+            session: self.address.session,
+            depth: parent.map_or(0, |parent| parent.depth),
+            agent,
+            principal,
+            approved_by: Some(&granted.by),
+        });
+        // What the model asked for is decided again when it is taken up, and the model is told. What the approver made of
+        // it is the approver's to mend.
+        if granted.input.is_some() && decision.verdict == Verdict::Deny {
+            return Err(ApprovalError::Edit { because: decision.because }.into());
+        }
+        Ok(decision.stub && !call.stub && call.effect != Effect::Read)
+    }
+}
+
+/// The session that makes a call: this one, or one behind it.
+async fn find(shared: &Shared, address: &Address, call: CallId) -> Result<Question, EngineError> {
+    let journal = &*shared.setup.journal;
+    let loaded = store::load(journal, address).await?;
+    let Some(session) = loaded.map(store::Loaded::state).filter(|session| session.created.is_some()) else {
+        return Err(EngineError::NoSession(address.clone()));
+    };
+    let found = |address: Address, session: Session| Question { address, session, call, runnable: None };
+    if session.call(call).is_some() {
+        return Ok(found(address.clone(), session));
+    }
+    for child in family::below(journal, address, &session).await? {
+        if child.session.call(call).is_some() {
+            return Ok(found(child.address, child.session));
+        }
+    }
+    Err(not_asked(journal, address.clone(), call).await?.into())
+}
+
+/// Why nobody is asked about a call: it was decided, or it never was asked about.
+async fn not_asked(
+    journal: &dyn Journal,
+    address: Address,
+    call: CallId,
+) -> Result<ApprovalError, EngineError> {
+    let how = decided(journal, &address.branch_id(), call).await?;
+    Ok(match how {
+        Some(how) => ApprovalError::Decided { address, call, how },
+        None => ApprovalError::NotAsked { address, call },
+    })
+}
+
+/// The newest decision about a call.
+async fn decided(journal: &dyn Journal, branch: &BranchId, call: CallId) -> Result<Option<How>, EngineError> {
+    let mut newest: Option<(Seq, How)> = None;
+    for kind in ["approval.granted", "approval.denied", "approval.expired"] {
+        #[expect(clippy::expect_used, reason = "every kind of the table is a valid name")]
+        let kind: Kind = kind.parse().expect("every kind is a valid name");
+        let mut after = Seq(0);
+        loop {
+            let page = journal.by_kind(branch, &kind, after, PAGE_MAX).await?;
+            for event in &page {
+                let how = match Body::decode(&event.kind, &event.payload) {
+                    Ok(Some(Body::ApprovalGranted(body))) if body.call == call => How::Approved(body.by),
+                    Ok(Some(Body::ApprovalDenied(body))) if body.call == call => How::Denied(body.by),
+                    Ok(Some(Body::ApprovalExpired(body))) if body.call == call => How::Expired,
+                    _ => continue,
+                };
+                if newest.as_ref().is_none_or(|(seq, _)| *seq < event.seq) {
+                    newest = Some((event.seq, how));
+                }
+            }
+            match page.last() {
+                Some(last) if page.len() == PAGE_MAX => after = last.seq,
+                _ => break,
+            }
+        }
+    }
+    Ok(newest.map(|(_, how)| how))
+}

@@ -1,0 +1,141 @@
+//! From a manifest to the tools of an agent: what each entry offers, and who may use it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use weir_kernel::Allowance;
+use weir_spec::manifest::{self, Manifest, Source};
+use weir_spec::{Access, Role, Scope};
+use weir_tools::{Builtin, Bundle, Grants, Kind, Level, Module, Offer};
+use weir_types::{Effect, OnInterrupt, Risk, ToolDefinition};
+
+use crate::budgets::Budgets;
+
+/// What an agent of a manifest may call. Whoever has tools that can answer at length has one to read on, too.
+pub fn offers(manifest: &Manifest, agent: &manifest::Agent) -> Vec<Offer> {
+    let mut offers: Vec<Offer> = agent.tools.iter().filter_map(|tool| offer(manifest, tool)).collect();
+    let is_brief = |offer: &Offer| matches!(offer.kind, Kind::Builtin(Builtin::GetTime));
+    if offers.iter().any(|offer| !is_brief(offer)) {
+        offers.push(reading_on());
+    }
+    offers
+}
+
+/// The same, as the kernel wants it.
+pub fn tools(agent: &manifest::Agent, offers: &[Offer]) -> Vec<weir_kernel::Tool> {
+    let on_interrupt = |name: &str| {
+        let listed = agent.tools.iter().find(|tool| tool.name == name);
+        listed.map_or(OnInterrupt::Report, |tool| tool.on_interrupt)
+    };
+    let tool = |offer: &Offer| weir_kernel::Tool {
+        definition: offer.definition.clone(),
+        source: offer.source.clone(),
+        effect: offer.effect,
+        risk: offer.risk,
+        on_interrupt: on_interrupt(&offer.definition.name),
+        agent: offer.callee().map(str::to_owned),
+    };
+    offers.iter().map(tool).collect()
+}
+
+/// Who may use what, as a manifest says; these hold every role and grant besides.
+pub fn grants(manifest: &Manifest, admins: impl IntoIterator<Item = String>) -> Grants {
+    let groups = manifest.groups.iter().flatten();
+    let members =
+        |members: &BTreeSet<weir_spec::Principal>| members.iter().map(ToString::to_string).collect();
+    let granted = |grants: &BTreeMap<weir_spec::Principal, Access>| {
+        grants.iter().map(|(principal, access)| (principal.to_string(), level(*access))).collect()
+    };
+    let executing = |agent: &manifest::Agent| {
+        let may = agent.acl.iter().filter(|(_, role)| **role == Role::Execute);
+        may.map(|(principal, _)| principal.to_string()).collect()
+    };
+    Grants {
+        admins: admins.into_iter().collect(),
+        groups: groups.map(|(name, group)| (format!("group:{name}"), members(group))).collect(),
+        grants: manifest.grants.iter().map(|(tool, grants)| (tool.clone(), granted(grants))).collect(),
+        acl: manifest.agents.iter().map(|(name, agent)| (name.clone(), executing(agent))).collect(),
+    }
+}
+
+/// What a project allows in all, as a manifest says; these may put more in.
+pub fn budgets(manifest: &Manifest, admins: impl IntoIterator<Item = String>) -> Budgets {
+    let of = |scope| {
+        let budget = manifest.budgets.get(&scope).copied().unwrap_or_default();
+        Allowance {
+            model_calls: budget.model_calls,
+            tokens: budget.tokens,
+            nano: budget.usd,
+            wall_clock_ms: budget.wall_clock_ms,
+        }
+    };
+    Budgets {
+        run: of(Scope::PerRun),
+        session: of(Scope::PerSession),
+        agent: of(Scope::PerAgent),
+        principal: of(Scope::PerPrincipal),
+        day: of(Scope::PerDay),
+        raised_by: admins.into_iter().collect(),
+    }
+}
+
+fn offer(manifest: &Manifest, tool: &manifest::Tool) -> Option<Offer> {
+    let kind = kind(manifest, tool)?;
+    let definition = match &kind {
+        // What the program's own tools do is said by the program.
+        Kind::Builtin(builtin) => builtin.definition(),
+        Kind::Script(_) | Kind::Server { .. } | Kind::Agent(_) => ToolDefinition {
+            name: tool.name.clone(),
+            description: tool.description.clone(),
+            schema: tool.parameters.clone(),
+        },
+    };
+    Some(Offer {
+        definition,
+        source: tool.source.clone(),
+        kind,
+        access: level(tool.access),
+        effect: tool.effect,
+        risk: tool.risk,
+        hosts: tool.hosts.clone(),
+    })
+}
+
+/// INVARIANT: a manifest has the source of every tool that its agents list; what lacks it is not offered.
+fn kind(manifest: &Manifest, tool: &manifest::Tool) -> Option<Kind> {
+    if let Some(agent) = tool.source.strip_prefix("weir://") {
+        return Some(Kind::Agent(agent.to_owned()));
+    }
+    match manifest.sources.get(&tool.source) {
+        Some(Source::Script(script)) => {
+            let module =
+                |module: &manifest::Module| Module { code: module.code.clone(), map: module.map.clone() };
+            let modules = script.modules.iter().map(|(path, found)| (path.clone(), module(found)));
+            Some(Kind::Script(Arc::new(Bundle { entry: script.entry.clone(), modules: modules.collect() })))
+        }
+        Some(Source::Mcp(_)) => {
+            let remote_name = tool.remote_name.clone().unwrap_or_else(|| tool.name.clone());
+            Some(Kind::Server { remote_name })
+        }
+        None => Builtin::named(&tool.name).map(Kind::Builtin),
+    }
+}
+
+fn reading_on() -> Offer {
+    Offer {
+        definition: Builtin::ResultRead.definition(),
+        source: Builtin::ResultRead.name().to_owned(),
+        kind: Kind::Builtin(Builtin::ResultRead),
+        access: Level::Read,
+        effect: Effect::Read,
+        risk: Risk::Low,
+        hosts: Vec::new(),
+    }
+}
+
+fn level(access: Access) -> Level {
+    match access {
+        Access::Read => Level::Read,
+        Access::Write => Level::Write,
+    }
+}

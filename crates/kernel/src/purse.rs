@@ -1,0 +1,293 @@
+//! What a purse has left: a fold of the stream `budget:<scope>`, the same for every process that reads it.
+//!
+//! A reservation carries the limit it is made under. It holds if everything settled and everything held up to it, itself
+//! included, stays within that limit; else it is void and counts nothing. So nobody has to be asked for leave: whoever appends a
+//! reservation reads on to it and knows, and two that do not fit together are told apart by their place.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::{Add, AddAssign};
+
+use serde::{Deserialize, Serialize};
+use weir_types::{Event, EventId, NanoUsd, Seq};
+
+use crate::body::{Allowance, Body, BudgetReleased, BudgetReserved, BudgetSettled, Draw, Limit, Reserve};
+use crate::fold::FoldError;
+use crate::session::{InFlight, Phase, Run, Session};
+
+/// How many of the newest void reservations a purse can tell about.
+const VOID_MAX: usize = 256;
+
+/// What is counted before a call: which limit, its value, and how much of an amount counts.
+type Counted = (Limit, fn(&Allowance) -> Option<u64>, fn(&Amount) -> u64);
+
+const COUNTED: [Counted; 3] = [
+    (Limit::Usd, |limit| limit.nano.map(|nano| nano.0), |amount| amount.nano.0),
+    (Limit::Tokens, |limit| limit.tokens, |amount| amount.tokens),
+    (Limit::ModelCalls, |limit| limit.model_calls, |amount| amount.model_calls),
+];
+
+/// What was used, or is set aside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Amount {
+    /// Money.
+    pub nano: NanoUsd,
+    /// Tokens in and out.
+    pub tokens: u64,
+    /// Model calls.
+    pub model_calls: u64,
+    /// Microseconds of work.
+    pub micros: u64,
+}
+
+impl Add for Amount {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            nano: self.nano + other.nano,
+            tokens: self.tokens.saturating_add(other.tokens),
+            model_calls: self.model_calls.saturating_add(other.model_calls),
+            micros: self.micros.saturating_add(other.micros),
+        }
+    }
+}
+
+impl AddAssign for Amount {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl From<Reserve> for Amount {
+    /// What one model call takes at most. How long it takes, nobody knows before.
+    fn from(reserve: Reserve) -> Self {
+        Self { nano: reserve.nano, tokens: reserve.tokens, model_calls: 1, micros: 0 }
+    }
+}
+
+impl From<Allowance> for Amount {
+    fn from(given: Allowance) -> Self {
+        Self {
+            nano: given.nano.unwrap_or_default(),
+            tokens: given.tokens.unwrap_or_default(),
+            model_calls: given.model_calls.unwrap_or_default(),
+            micros: given.wall_clock_ms.unwrap_or_default().saturating_mul(1_000),
+        }
+    }
+}
+
+/// Everything that happened to a purse.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Purse {
+    /// The newest event folded.
+    pub seq: Seq,
+    /// Whose it is; empty before its first reservation.
+    pub scope: String,
+    /// What was spent.
+    pub settled: Amount,
+    /// What was put in beyond the limit.
+    pub raised: Amount,
+    /// The limit of the newest reservation, for whoever looks: each counts under its own.
+    pub limit: Allowance,
+    held: BTreeMap<EventId, Amount>,
+    void: VecDeque<(EventId, Short)>,
+}
+
+/// What a purse lacks for a call, in the limit's own unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Short {
+    /// Which limit.
+    pub which: Limit,
+    /// What the purse may hold.
+    pub max: u64,
+    /// What of that someone has put in beyond the limit.
+    pub raised: u64,
+    /// What of it was spent, or is set aside for others.
+    pub spent: u64,
+    /// What the call takes at most.
+    pub need: u64,
+    /// Whether it would fit, were it not for what is set aside.
+    pub may_pass: bool,
+}
+
+impl Purse {
+    /// Folds one event. Kinds that are not about purses only move its place.
+    ///
+    /// # Errors
+    /// When the payload of a known kind cannot be read. The purse is as it was.
+    pub fn apply(&mut self, event: &Event) -> Result<(), FoldError> {
+        let body = Body::decode(&event.kind, &event.payload).map_err(|source| FoldError {
+            seq: event.seq,
+            kind: event.kind.to_string(),
+            source,
+        })?;
+        self.apply_body(event.seq, body.as_ref());
+        Ok(())
+    }
+
+    /// Folds what an event says.
+    pub fn apply_body(&mut self, seq: Seq, body: Option<&Body>) {
+        self.seq = seq;
+        match body {
+            Some(Body::BudgetReserved(body)) => self.reserve(body),
+            Some(Body::BudgetSettled(body)) => {
+                // The end of a reservation that did not hold, or was settled before, is nobody's cost.
+                if self.held.remove(&body.call).is_some() {
+                    self.settled += body.amount();
+                }
+            }
+            Some(Body::BudgetReleased(body)) if body.raises => self.raised += body.amount(),
+            Some(Body::BudgetReleased(body)) => _ = self.held.remove(&body.call),
+            Some(_) | None => {}
+        }
+    }
+
+    fn reserve(&mut self, body: &BudgetReserved) {
+        self.limit = body.limit;
+        self.scope.clone_from(&body.scope);
+        if self.holds(body.call) {
+            return;
+        }
+        match self.lacks(body.amount(), &body.limit) {
+            None => _ = self.held.insert(body.call, body.amount()),
+            Some(short) => {
+                self.void.push_back((body.call, short));
+                if self.void.len() > VOID_MAX {
+                    self.void.pop_front();
+                }
+            }
+        }
+    }
+
+    /// What it lacks for this, if anything.
+    pub fn lacks(&self, need: Amount, limit: &Allowance) -> Option<Short> {
+        let held = self.held();
+        for (which, limit_of, of) in COUNTED {
+            let Some(limit) = limit_of(limit) else { continue };
+            let (settled, raised, need) = (of(&self.settled), of(&self.raised), of(&need));
+            let (max, spent) = (limit.saturating_add(raised), settled.saturating_add(of(&held)));
+            if spent.saturating_add(need) > max {
+                let may_pass = settled.saturating_add(need) <= max;
+                return Some(Short { which, max, raised, spent, need, may_pass });
+            }
+        }
+        self.lacks_time(limit)
+    }
+
+    /// Time that is up stays up.
+    fn lacks_time(&self, limit: &Allowance) -> Option<Short> {
+        let raised = self.raised.micros / 1_000;
+        let max = limit.wall_clock_ms?.saturating_add(raised);
+        let spent = self.settled.micros / 1_000;
+        let short = Short { which: Limit::WallClock, max, raised, spent, need: 0, may_pass: false };
+        (spent >= max).then_some(short)
+    }
+
+    /// What is set aside for calls under way.
+    pub fn held(&self) -> Amount {
+        self.held.values().fold(Amount::default(), |sum, amount| sum + *amount)
+    }
+
+    /// How many calls are under way.
+    pub fn calls(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether something is set aside for this call.
+    pub fn holds(&self, call: EventId) -> bool {
+        self.held.contains_key(&call)
+    }
+
+    /// Why nothing was set aside for this call, if it is one of the newest.
+    pub fn refusal(&self, call: EventId) -> Option<Short> {
+        self.void.iter().rev().find(|(void, _)| *void == call).map(|(_, short)| *short)
+    }
+}
+
+impl BudgetReserved {
+    /// How much it is about.
+    pub fn amount(&self) -> Amount {
+        Amount { nano: self.nano, tokens: self.tokens, model_calls: self.model_calls, micros: 0 }
+    }
+}
+
+impl BudgetSettled {
+    /// How much it is about.
+    pub fn amount(&self) -> Amount {
+        let Self { nano, tokens, model_calls, micros, .. } = *self;
+        Amount { nano, tokens, model_calls, micros }
+    }
+}
+
+impl BudgetReleased {
+    /// How much it is about.
+    pub fn amount(&self) -> Amount {
+        let Self { nano, tokens, model_calls, micros, .. } = *self;
+        Amount { nano, tokens, model_calls, micros }
+    }
+}
+
+/// A request that is out, and what its purses will have to be told.
+#[derive(Clone, Debug)]
+pub struct Pending {
+    request: InFlight,
+    /// Work that they have been told of.
+    settled_micros: u64,
+}
+
+impl Session {
+    /// The request that is out, if purses pay for it.
+    pub fn pending(&self) -> Option<Pending> {
+        let Some(Run { phase: Phase::Calling(request), .. }) = &self.run else { return None };
+        let pending = || Pending { request: request.clone(), settled_micros: self.settled_micros };
+        (!request.purses.is_empty()).then(pending)
+    }
+}
+
+impl Pending {
+    /// What each purse is told when this is folded, and led to that state: nothing, as long as the request is out.
+    pub fn ended_by(&self, body: &Body, after: &Session) -> Vec<Body> {
+        let out = after.run.as_ref().map(|run| &run.phase);
+        if matches!(out, Some(Phase::Calling(request)) if request.seq == self.request.seq) {
+            return Vec::new();
+        }
+        let amount = match body {
+            // The branch that it was forked from still waits for it.
+            Body::BranchForked(_) => return Vec::new(),
+            Body::BudgetExceeded(_) => return self.each(|draw| self.released(draw)),
+            Body::AssistantMessage(body) => used(body.usage.total(), body.cost),
+            Body::ModelFailed(body) => used(body.usage.total(), body.cost),
+            Body::ContextCompacted(body) => used(body.usage.total(), body.cost),
+            // Nobody knows what came of it.
+            _ => Amount::from(self.request.reserve),
+        };
+        let micros = after.totals.micros.saturating_sub(self.settled_micros);
+        self.each(|draw| {
+            self.settled(draw, Amount { micros: if draw.shared { 0 } else { micros }, ..amount })
+        })
+    }
+
+    fn each(&self, told: impl Fn(&Draw) -> Body) -> Vec<Body> {
+        self.request.purses.iter().map(told).collect()
+    }
+
+    fn settled(&self, draw: &Draw, amount: Amount) -> Body {
+        let Amount { nano, tokens, model_calls, micros } = amount;
+        BudgetSettled { scope: draw.scope.clone(), call: self.request.id, nano, tokens, model_calls, micros }
+            .into()
+    }
+
+    fn released(&self, draw: &Draw) -> Body {
+        let Amount { nano, tokens, model_calls, micros } = Amount::from(self.request.reserve);
+        let (scope, call) = (draw.scope.clone(), self.request.id);
+        BudgetReleased { scope, call, nano, tokens, model_calls, micros, raises: false }.into()
+    }
+}
+
+fn used(tokens: u64, nano: NanoUsd) -> Amount {
+    Amount { nano, tokens, model_calls: 1, micros: 0 }
+}

@@ -1,0 +1,127 @@
+//! A view of the disk in which all but one directory is read-only.
+//!
+//! Landlock has no right for changing modes, owners, times and attributes of files, so a confined command could still do that to every file of
+//! its user. In a mount namespace of its own, it cannot.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use nix::sched::{CloneFlags, unshare};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, mount_bind, mount_bind_recursive, mount_change, mount_remount,
+};
+
+/// Where shared memory is.
+const SHARED: &str = "/dev/shm";
+
+/// Makes all but `room` read-only, and `shared` of it what others find in `/dev/shm`, for this process and what it starts. Must come before the first thread: a process with several has no way
+/// into a user namespace.
+///
+/// When it fails, it may have done a part of it: less can be written then, never more.
+pub(super) fn all_read_only_but(room: &Path, shared: &Path) -> io::Result<()> {
+    // Root need not become somebody else for it.
+    if unshare(CloneFlags::CLONE_NEWNS).is_err() {
+        enter_user_namespace()?;
+    }
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    mount_bind_recursive(room, room)?;
+    // Semaphores and shared memory of programs are files there. Where there is no such directory, they do without.
+    let _ = mount_bind(shared, SHARED);
+    for mount in mounts(&std::fs::read("/proc/self/mountinfo")?) {
+        if mount.path.starts_with(room) || mount.path == Path::new(SHARED) {
+            continue;
+        }
+        match mount_remount(&mount.path, MountFlags::BIND | MountFlags::RDONLY | mount.flags, c"") {
+            // Below another mount, or gone: nobody gets there.
+            Ok(()) | Err(rustix::io::Errno::NOENT | rustix::io::Errno::INVAL) => {}
+            // A broken network mount or the like, where nothing can be changed either.
+            Err(rustix::io::Errno::NOTCONN | rustix::io::Errno::STALE | rustix::io::Errno::ACCESS) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// A namespace in which we are who we are, and nobody else exists.
+fn enter_user_namespace() -> io::Result<()> {
+    let user = rustix::process::geteuid().as_raw();
+    let group = rustix::process::getegid().as_raw();
+    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)?;
+    std::fs::write("/proc/self/setgroups", "deny")?;
+    std::fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+    std::fs::write("/proc/self/gid_map", format!("{group} {group} 1"))
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Mount {
+    path: PathBuf,
+    /// What it has already, and must keep: in a user namespace, nobody may take it away.
+    flags: MountFlags,
+}
+
+/// Reads `/proc/self/mountinfo`: id, parent, device, root, path, options.
+fn mounts(table: &[u8]) -> impl Iterator<Item = Mount> {
+    table.split(|byte| *byte == b'\n').filter_map(|line| {
+        let mut fields = line.split(|byte| *byte == b' ').skip(4);
+        let (path, options) = (fields.next()?, fields.next()?);
+        let flags =
+            options.split(|byte| *byte == b',').map(flag).fold(MountFlags::empty(), MountFlags::union);
+        Some(Mount { path: OsString::from_vec(unescaped(path)).into(), flags })
+    })
+}
+
+fn flag(option: &[u8]) -> MountFlags {
+    match option {
+        b"nosuid" => MountFlags::NOSUID,
+        b"nodev" => MountFlags::NODEV,
+        b"noexec" => MountFlags::NOEXEC,
+        b"noatime" => MountFlags::NOATIME,
+        b"nodiratime" => MountFlags::NODIRATIME,
+        b"relatime" => MountFlags::RELATIME,
+        b"nosymfollow" => MountFlags::NOSYMFOLLOW,
+        _ => MountFlags::empty(),
+    }
+}
+
+/// Spaces and the like are written as three octal digits.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, others)) = rest.split_first() {
+        let digits = others.get(..3).filter(|_| *first == b'\\');
+        let code = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 8).ok()) {
+            Some(byte) => {
+                plain.push(byte);
+                rest = &others[3..];
+            }
+            None => {
+                plain.push(*first);
+                rest = others;
+            }
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_mounts_is_read() {
+        let table = b"22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n\
+                      23 22 0:5 / /mnt/a\\040b\\134 ro,nosuid,nodev,noexec - tmpfs tmpfs rw\nnonsense\n";
+        let found: Vec<Mount> = mounts(table).collect();
+        let restricted = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        assert_eq!(
+            found,
+            [
+                Mount { path: "/".into(), flags: MountFlags::RELATIME },
+                Mount { path: "/mnt/a b\\".into(), flags: restricted },
+            ]
+        );
+    }
+}

@@ -1,0 +1,91 @@
+//! What the engine and the supervisor say to each other, over the control socket: one line each way. Both are the same binary,
+//! so there is no version.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::limits::Limits;
+
+/// The longest plan. A command is one argument, and the kernel takes 128 KiB of one.
+pub(super) const PLAN_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The longest report.
+pub(super) const REPORT_BYTES_MAX: u64 = 64 * 1024;
+
+/// What to run, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Plan {
+    /// Nothing to run: find out what the kernel can do.
+    pub(super) argv: Vec<String>,
+    pub(super) room: String,
+    pub(super) files: String,
+    pub(super) home: String,
+    pub(super) temporary: String,
+    pub(super) shared: String,
+    pub(super) readable: Vec<String>,
+    /// What nobody reads, should it be below something that is readable.
+    pub(super) hidden: Vec<String>,
+    pub(super) deadline: Duration,
+    pub(super) limits: Limits,
+    pub(super) confined: bool,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Report {
+    Exited(i32),
+    Signalled(i32),
+    Stopped(Stop),
+    /// The kernel cannot confine it.
+    Unconfined(String),
+    /// The command cannot be started.
+    NotStarted(String),
+    /// What the kernel can do.
+    Able(Support),
+}
+
+/// Why a command was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stop {
+    /// Its time was over.
+    Deadline,
+    /// It had too many processes and threads.
+    Tasks,
+    /// It took too much memory.
+    Memory,
+    /// It wrote too much, too many files, or too deep.
+    Disk,
+    /// The disk was almost full.
+    DiskFull,
+    /// It said too much.
+    Output,
+    /// Nobody wants it any more.
+    Cancelled,
+    /// It could not be watched any longer.
+    Blind,
+}
+
+/// How commands are confined here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Support {
+    /// Whether Landlock keeps signals in; otherwise commands can send none at all.
+    pub signals_scoped: bool,
+    /// Whether the rest of the disk can be made read-only; otherwise commands cannot change modes, owners and times of
+    /// any file, their own included.
+    pub rest_read_only: bool,
+}
+
+impl fmt::Display for Support {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("commands are confined by Landlock and seccomp")?;
+        if !self.signals_scoped {
+            f.write_str("; they cannot send signals (that would need Linux 6.12)")?;
+        }
+        if !self.rest_read_only {
+            f.write_str("; modes, owners and times of files stay as they are (changing them would need user namespaces)")?;
+        }
+        Ok(())
+    }
+}

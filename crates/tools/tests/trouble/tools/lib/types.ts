@@ -1,0 +1,1 @@
+export interface Input { how: string }
