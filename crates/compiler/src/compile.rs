@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use weir_spec::manifest::ManifestError;
 use weir_spec::{Diagnostic, HookAction, Lock, Manifest, McpServer, Reading, SkillRef, Sources, Span, sort};
 use weir_types::{Catalog, Hash};
 
@@ -167,7 +168,7 @@ fn finish(local: Local, elsewhere: Elsewhere, mode: Mode, update: bool) -> Compi
     let (files, fetched) = (tree.into_files(), packages.into_values().collect());
     let mut compiled = Compiled { diagnostics, files, sources, built: None, lock: None, fetched };
     if !compiled.diagnostics.iter().any(Diagnostic::is_error) {
-        conclude(&mut compiled, manifest, &lock, mode);
+        conclude(&mut compiled, &manifest, &lock, mode);
     }
     sort(&mut compiled.diagnostics);
     compiled.diagnostics.dedup();
@@ -198,11 +199,11 @@ fn pin_servers(
 }
 
 /// Nothing is wrong: the manifest and the lock get their one spelling.
-fn conclude(compiled: &mut Compiled, manifest: Manifest, lock: &Lock, mode: Mode) {
-    let bytes = manifest.to_bytes().map_err(|error| error.to_string());
+fn conclude(compiled: &mut Compiled, manifest: &Manifest, lock: &Lock, mode: Mode) {
+    let spelled = spell(manifest).map_err(|error| error.to_string());
     let text = lock.to_text().map_err(|error| error.to_string());
-    match (bytes, text) {
-        (Ok(bytes), Ok(text)) => {
+    match (spelled, text) {
+        (Ok((manifest, bytes)), Ok(text)) => {
             compiled.built = Some(Built { hash: Hash::of(&bytes), manifest, bytes });
             let known = compiled.files.get(lock::FILE);
             // Whoever has asked nobody has nothing to add, and no reason to take anything away.
@@ -212,6 +213,12 @@ fn conclude(compiled: &mut Compiled, manifest: Manifest, lock: &Lock, mode: Mode
         }
         (Err(why), _) | (_, Err(why)) => compiled.diagnostics.push(too_deep(&why)),
     }
+}
+
+/// Whoever runs a build at once runs what its bytes say, down to the order of keys that a model is shown.
+fn spell(manifest: &Manifest) -> Result<(Manifest, Vec<u8>), ManifestError> {
+    let bytes = manifest.to_bytes()?;
+    Ok((Manifest::from_bytes(&bytes)?, bytes))
 }
 
 fn too_deep(why: &str) -> Diagnostic {

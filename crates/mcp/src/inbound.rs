@@ -218,18 +218,18 @@ mod tests {
             ("Listening on port 80", Heard::Nonsense),
             (
                 r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no\nsuch","data":[1]}}"#,
-                Heard::Answer(r#"{"error":{"code":-32602,"message":"no such"},"id":7,"jsonrpc":"2.0"}"#.into()),
+                Heard::Answer(r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no such"}}"#.into()),
             ),
             (
                 r#"{"jsonrpc":"2.0","id":7,"error":"broken"}"#,
                 Heard::Answer(
-                    r#"{"error":{"code":0,"message":"its error is not one of MCP: \"broken\""},"id":7,"jsonrpc":"2.0"}"#
+                    r#"{"jsonrpc":"2.0","id":7,"error":{"code":0,"message":"its error is not one of MCP: \"broken\""}}"#
                         .into(),
                 ),
             ),
             (
                 r#"{"jsonrpc":"2.0","id":"s","method":"sampling/createMessage","params":{"big":1}}"#,
-                Heard::Request(r#"{"id":"s","jsonrpc":"2.0","method":"not offered: sampling/createMessage"}"#.into()),
+                Heard::Request(r#"{"jsonrpc":"2.0","id":"s","method":"not offered: sampling/createMessage"}"#.into()),
             ),
         ] {
             assert_eq!(hear(message, &ledger()), expected, "{message}");

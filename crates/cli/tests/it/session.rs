@@ -84,7 +84,7 @@ fn a_session_at_a_glance() {
     usage      331 tokens in, 18 out
     cost       $0.00
     ");
-    assert_snapshot!(weir.mask(&weir.json(&["session", "show", &session]).to_string()), @r#"{"agent":"helper","began":"[time]","branch":"main","branches":["main"],"cost_usd":0.0,"id":"[id]","labels":{"team":"time"},"manifest":"[hash]","open_calls":[],"pid":null,"principal":"[actor]","requests":2,"runs":1,"seq":17,"status":"idle","stop":"end","title":"Clock","updated":"[time]","usage":{"cache_read_tokens":0,"cache_write_tokens":0,"input_tokens":331,"output_tokens":18},"version":1}"#);
+    assert_snapshot!(weir.mask(&weir.json(&["session", "show", &session]).to_string()), @r#"{"version":1,"id":"[id]","branch":"main","agent":"helper","manifest":"[hash]","principal":"[actor]","title":"Clock","labels":{"team":"time"},"status":"idle","pid":null,"began":"[time]","updated":"[time]","seq":17,"branches":["main"],"runs":1,"requests":2,"stop":"end","usage":{"input_tokens":331,"output_tokens":18,"cache_read_tokens":0,"cache_write_tokens":0},"cost_usd":0.0,"open_calls":[]}"#);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_request_is_made_again_byte_for_byte() {
     assert_snapshot!(weir.mask(&ran.to_string()), @r#"
     exit 0
     -- stdout
-    {"model":"demo","system":"You help.","tools":[{"name":"get_time","description":"Tells the date and time right now, in UTC (RFC 3339). Use it when an answer depends on today's date or on how much time has passed.","schema":{"additionalProperties":false,"properties":{},"type":"object"}}],"messages":[{"role":"user","content":[{"type":"text","text":"<runtime>\ntime: [time]\n</runtime>"},{"type":"text","text":"What time is it?"}]},{"role":"assistant","content":[{"type":"thinking","text":"I need the clock."},{"type":"text","text":"Let me look."},{"type":"tool_use","id":"call_1_0","name":"get_time","input":{}}]},{"role":"user","content":[{"type":"tool_result","id":"call_1_0","name":"get_time","content":[{"type":"text","text":"[time]"}]}]}],"output_tokens_max":8192,"purpose":"turn"}
+    {"model":"demo","system":"You help.","tools":[{"name":"get_time","description":"Tells the date and time right now, in UTC (RFC 3339). Use it when an answer depends on today's date or on how much time has passed.","schema":{"type":"object","properties":{},"additionalProperties":false}}],"messages":[{"role":"user","content":[{"type":"text","text":"<runtime>\ntime: [time]\n</runtime>"},{"type":"text","text":"What time is it?"}]},{"role":"assistant","content":[{"type":"thinking","text":"I need the clock."},{"type":"text","text":"Let me look."},{"type":"tool_use","id":"call_1_0","name":"get_time","input":{}}]},{"role":"user","content":[{"type":"tool_result","id":"call_1_0","name":"get_time","content":[{"type":"text","text":"[time]"}]}]}],"output_tokens_max":8192,"purpose":"turn"}
     -- stderr
     note: request 2 (event 13, attempt 1): 827 bytes, as they were sent; SHA-256 [hash]
     "#);

@@ -57,6 +57,6 @@ async fn a_server_of_the_sdk_lists_its_tools() {
 
     assert_eq!(
         shown(list("./server", &options).await),
-        r#"{"name":"add_note","description":"Adds a note","inputSchema":{"properties":{"text":{"type":"string"}},"type":"object"},"annotations":{"destructiveHint":false}}"#
+        r#"{"name":"add_note","description":"Adds a note","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}},"annotations":{"destructiveHint":false}}"#
     );
 }
