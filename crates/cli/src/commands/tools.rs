@@ -8,12 +8,12 @@ use weir_tools::{Builtin, Gate, Kind, Level, Live, Offer, Request};
 use weir_types::{Effect, Json, Risk, Verdict};
 
 use crate::commands::Context;
-use crate::output::Out;
+use crate::identity::admins;
 use crate::project::{self, ProjectArgs};
 use crate::report::Outcome;
 use crate::show::printable;
 use crate::table;
-use crate::workbench::{ToolArgs, admins};
+use crate::workbench::ToolArgs;
 
 pub(crate) use self::call::CallArgs;
 
@@ -59,19 +59,19 @@ struct View<'a> {
 /// Runs one of them.
 pub(crate) async fn run(command: &Command, context: &mut Context) -> Outcome {
     match command {
-        Command::List(args) => list(args, &mut context.out).await,
+        Command::List(args) => list(args, context).await,
         Command::Call(args) => call::run(args, context).await,
     }
 }
 
-async fn list(args: &ListArgs, out: &mut Out) -> Outcome {
+async fn list(args: &ListArgs, context: &mut Context) -> Outcome {
     let built = args.project.build().await?;
     let agent = project::agent(&built.manifest, &args.agent, &args.project.directory)?;
     let offers = provision::offers(&built.manifest, agent);
-    let (gate, principal) = (provision::gate(&built.manifest, admins()), args.tools.principal());
+    let gate = provision::gate(&built.manifest, admins(&context.data_dir));
+    let (principal, out) = (context.identity.principal(), &mut context.out);
     let live = args.tools.live();
-    let views =
-        offers.iter().map(|offer| view(offer, granted(&*gate, &principal, &args.agent, offer), &live));
+    let views = offers.iter().map(|offer| view(offer, granted(&*gate, principal, &args.agent, offer), &live));
     if out.json {
         return views.into_iter().try_for_each(|view| out.object(&view));
     }
