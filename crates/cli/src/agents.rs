@@ -19,8 +19,9 @@ use weir_spec::{Hooks, Manifest, Routing, Script, manifest};
 use weir_types::{Explain, Fault, ModelCard, ToolDefinition, Wire};
 
 use crate::builds;
+use crate::identity::admins;
 use crate::project::{self, ProjectError};
-use crate::workbench::{ToolArgs, Workbench, admins};
+use crate::workbench::{ToolArgs, Workbench};
 
 /// The agents of a project.
 pub(crate) struct ProjectAgents {
@@ -190,7 +191,7 @@ impl ProjectAgents {
     fn equipped(&self, built: &Built, agent: Agent, model: Arc<dyn Model>) -> Result<Runnable, AgentError> {
         let spec = project::agent(&built.manifest, &agent.name, &self.directory)?;
         let tools = self.bench.equip(&built.manifest, spec, Arc::clone(&self.blobs)).toolbox;
-        let budgets = provision::budgets(&built.manifest, admins());
+        let budgets = provision::budgets(&built.manifest, admins(&self.data_dir));
         Ok(Runnable { agent, model, tools, manifest: built.hash, budgets })
     }
 }

@@ -8,7 +8,7 @@ use weir_blobs::Blobs;
 use weir_mcp::Connections;
 use weir_secrets::{Places, Redactor};
 use weir_spec::manifest::{self, Manifest};
-use weir_tools::{Live, Net, Redact, Sandbox, Setup, Toolbox};
+use weir_tools::{Gate, Live, Net, Redact, Sandbox, Setup, Toolbox};
 use weir_types::Block;
 
 use crate::credentials::{CredentialFile, Credentials};
@@ -58,10 +58,10 @@ impl Workshop {
     pub fn equip(&self, manifest: &Manifest, agent: &manifest::Agent) -> Equipped {
         let offers = provision::offers(manifest, agent);
         let tools = provision::tools(agent, &offers);
-        let grants = provision::grants(manifest, self.admins.iter().cloned());
+        let gate = provision::gate(manifest, self.admins.iter().cloned());
         let setup = Setup {
-            servers: Arc::new(self.servers(manifest, agent, grants.clone())),
-            gate: Arc::new(grants),
+            servers: Arc::new(self.servers(manifest, agent, Arc::clone(&gate))),
+            gate,
             live: self.live.clone(),
             blobs: Arc::clone(&self.blobs),
             redact: Arc::new(Redacting(self.redactor.clone())),
@@ -72,12 +72,7 @@ impl Workshop {
         Equipped { tools, toolbox: Arc::new(Toolbox::new(setup, offers)) }
     }
 
-    fn servers(
-        &self,
-        manifest: &Manifest,
-        agent: &manifest::Agent,
-        grants: weir_tools::Grants,
-    ) -> AgentServers {
+    fn servers(&self, manifest: &Manifest, agent: &manifest::Agent, gate: Arc<dyn Gate>) -> AgentServers {
         let declared = manifest.credentials.clone();
         let (file, places, redactor) = (self.credentials.clone(), self.places.clone(), self.redactor.clone());
         let means = Means {
@@ -85,7 +80,7 @@ impl Workshop {
             credentials: Credentials::new(declared, file, places, redactor),
             may_start: Arc::clone(&self.may_start),
             launcher: self.sandbox.supervised_prefix(),
-            grants,
+            gate,
         };
         AgentServers::new(manifest, agent, means)
     }

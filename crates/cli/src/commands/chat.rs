@@ -108,6 +108,8 @@ impl Explain for ChatError {
 /// A chat before its next words.
 struct Chat<'a> {
     args: &'a Args,
+    /// On whose behalf a new session acts.
+    principal: String,
     /// The name of the agent's model.
     model: String,
     talk: Talk<'a>,
@@ -146,7 +148,8 @@ async fn chat<'h>(
 ) -> Outcome {
     let (address, found) = match &args.session {
         Some(session) => {
-            let address = which::find(&*host.journal, session).await?;
+            let sees = context.sees(&args.project).await?;
+            let address = which::find(&*host.journal, session, &sees).await?;
             let found = host.engine.state(&address, None).await?;
             check_agent(&found, &address, &args.agent)?;
             if let Some(pid) = host.engine.runner(&address).await? {
@@ -164,7 +167,8 @@ async fn chat<'h>(
         Some(directory) => fs::imported(directory, &*host.blobs, &context.out).await?,
         None => Vec::new(),
     };
-    let chat = Chat { args, model, talk, found, files };
+    let principal = context.identity.principal().to_owned();
+    let chat = Chat { args, principal, model, talk, found, files };
     match words {
         Some(words) => once(chat, words, &mut context.out).await,
         None => prompted::run(chat, host, context).await,
@@ -232,7 +236,7 @@ impl Chat<'_> {
         }
         let new = New {
             agent: self.args.agent.clone(),
-            principal: self.args.tools.principal(),
+            principal: self.principal.clone(),
             title: self.args.title.clone(),
             files: self.files.clone(),
             ..New::default()

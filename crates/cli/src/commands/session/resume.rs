@@ -4,6 +4,7 @@ use weir_engine::Outcome as Came;
 
 use crate::commands::Context;
 use crate::host::Host;
+use crate::identity::Sees;
 use crate::output::Out;
 use crate::project::{self, ProjectArgs};
 use crate::report::Outcome;
@@ -33,14 +34,15 @@ pub(crate) struct Args {
 
 /// Goes on with a run, and prints the answer.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
+    let sees = context.sees(&args.project).await?;
     let host = super::host_for(context, &args.project, &args.tools, args.max_iterations).await?;
-    let resumed = resume(args, &host, &mut context.out).await;
+    let resumed = resume(args, &sees, &host, &mut context.out).await;
     host.stop().await;
     resumed
 }
 
-async fn resume(args: &Args, host: &Host, out: &mut Out) -> Outcome {
-    let address = args.session.find(&*host.journal).await?;
+async fn resume(args: &Args, sees: &Sees, host: &Host, out: &mut Out) -> Outcome {
+    let address = args.session.find(&*host.journal, sees).await?;
     let session = host.engine.state(&address, None).await?;
     if let Some(created) = &session.created {
         // What is wrong with the agent's files is shown with their lines.
