@@ -11,8 +11,8 @@ use weir_journal::{Key, KeyError};
 use weir_types::{BranchId, BranchName, Explain, Fault, Hash, HashError, NameError, StreamName};
 
 use crate::commands::{
-    append, auth, backup, blob, branch, build, cat, chat, completions, demo, diff, doctor, fs, init, new,
-    prompt, schema, session, streams, test, tools, transfer, verify,
+    append, approvals, auth, backup, blob, branch, build, cat, chat, completions, demo, diff, doctor, fs,
+    init, new, prompt, schema, session, streams, test, tools, transfer, verify,
 };
 use crate::exit::Exit;
 use crate::paint::When;
@@ -74,6 +74,12 @@ pub(crate) enum Command {
     /// Look at sessions, speak to them, and take them in hand.
     #[command(subcommand)]
     Session(session::Command),
+    /// List the calls that wait for someone's approval.
+    Approvals(approvals::Args),
+    /// Say yes to a call, and go on with the session that waited for it.
+    Approve(approvals::ApproveArgs),
+    /// Say no to a call, and go on with the session that waited for it.
+    Deny(approvals::DenyArgs),
     /// List the tools of an agent, and try one.
     #[command(subcommand)]
     Tools(tools::Command),

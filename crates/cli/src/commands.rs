@@ -1,6 +1,7 @@
 //! One module per command.
 
 pub(crate) mod append;
+pub(crate) mod approvals;
 pub(crate) mod auth;
 pub(crate) mod backup;
 pub(crate) mod blob;
@@ -60,7 +61,10 @@ impl Command {
 
     /// Whether the command has its own use for Ctrl-C.
     pub(crate) fn minds_interrupts(&self) -> bool {
-        matches!(self, Self::Chat(_) | Self::Session(session::Command::Resume(_)))
+        matches!(
+            self,
+            Self::Chat(_) | Self::Session(session::Command::Resume(_)) | Self::Approve(_) | Self::Deny(_)
+        )
     }
 }
 
@@ -89,6 +93,9 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
         Command::Blob(command) => blob::run(&command, context).await,
         Command::Doctor(doctor::Args {}) => doctor::run(context).await,
         Command::Chat(args) => chat::run(&args, context).await,
+        Command::Approvals(args) => approvals::run(&args, context).await,
+        Command::Approve(args) => approvals::approve(&args, context).await,
+        Command::Deny(args) => approvals::deny(&args, context).await,
         Command::Session(command) => session::run(&command, context).await,
         Command::Tools(command) => tools::run(&command, context).await,
         Command::Fs(command) => fs::run(&command, context).await,

@@ -25,6 +25,9 @@ fn help_and_version_are_answers() {
       test         Run the scenarios of tests/*.yaml
       chat         Talk to an agent, line by line or once
       session      Look at sessions, speak to them, and take them in hand
+      approvals    List the calls that wait for someone's approval
+      approve      Say yes to a call, and go on with the session that waited for it
+      deny         Say no to a call, and go on with the session that waited for it
       tools        List the tools of an agent, and try one
       fs           Look at the files of a session, at any of its events
       prompt       Look at what agents are told

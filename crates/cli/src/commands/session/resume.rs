@@ -1,7 +1,9 @@
 //! `weir session resume`.
 
 use weir_engine::Outcome as Came;
+use weir_kernel::Allowance;
 
+use crate::budget;
 use crate::commands::Context;
 use crate::host::Host;
 use crate::output::Out;
@@ -14,7 +16,8 @@ use crate::workbench::ToolArgs;
 const EXAMPLES: &str = "\
 Examples:
   weir session resume -1
-  weir session resume 01J9Z --max-iterations 30";
+  weir session resume 01J9Z --max-iterations 30
+  weir session resume -1 --budget usd=5";
 
 /// The arguments of `weir session resume`.
 #[derive(Debug, clap::Args)]
@@ -25,6 +28,10 @@ pub(crate) struct Args {
     /// The most rounds of model and tools from here on; what the spec says, if left out.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_iterations: Option<u64>,
+    /// Put more into the budget that stopped it: `usd=5`, `tokens=N`, `model_calls=N`, `wall_clock=10m`, or several with
+    /// commas between them.
+    #[arg(long, value_name = "AMOUNTS")]
+    budget: Option<String>,
     #[command(flatten)]
     tools: ToolArgs,
     #[command(flatten)]
@@ -33,13 +40,14 @@ pub(crate) struct Args {
 
 /// Goes on with a run, and prints the answer.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
+    let budget = args.budget.as_deref().map(budget::parse).transpose()?;
     let host = super::host_for(context, &args.project, &args.tools, args.max_iterations).await?;
-    let resumed = resume(args, &host, &mut context.out).await;
+    let resumed = resume(args, budget, &host, &mut context.out).await;
     host.stop().await;
     resumed
 }
 
-async fn resume(args: &Args, host: &Host, out: &mut Out) -> Outcome {
+async fn resume(args: &Args, budget: Option<Allowance>, host: &Host, out: &mut Out) -> Outcome {
     let address = args.session.find(&*host.journal).await?;
     let session = host.engine.state(&address, None).await?;
     if let Some(created) = &session.created {
@@ -48,8 +56,8 @@ async fn resume(args: &Args, host: &Host, out: &mut Out) -> Outcome {
         project::agent(&built.manifest, &created.agent, &args.project.directory)?;
     }
     let before = Came::of(&address, &session).run;
-    let mut talk = Talk::after(host, address.clone(), session.seq);
-    let turn = talk.turn(Start::Resume, out).await?;
+    let mut talk = Talk::after(host, address.clone(), session.seq).by(args.tools.principal());
+    let turn = talk.turn(Start::Resume(budget), out).await?;
     if out.json {
         turn.print_json(&address, out)?;
     }
@@ -58,5 +66,5 @@ async fn resume(args: &Args, host: &Host, out: &mut Out) -> Outcome {
         out.note(format_args!("it goes on with the next message; nothing was left to answer"));
         return Ok(());
     }
-    turn.conclude(&address, out)
+    turn.conclude(&address, &args.tools.again(&args.project), out)
 }
