@@ -11,8 +11,8 @@ use weir_journal::{Key, KeyError};
 use weir_types::{BranchId, BranchName, Explain, Fault, Hash, HashError, NameError, StreamName};
 
 use crate::commands::{
-    append, approvals, auth, backup, blob, branch, build, cat, chat, completions, demo, diff, doctor, fs,
-    init, new, prompt, schema, session, streams, test, tools, transfer, verify,
+    append, approvals, auth, backup, blob, branch, budget, build, cat, chat, completions, demo, diff, doctor,
+    fs, init, new, prompt, schema, session, streams, test, tools, transfer, verify,
 };
 use crate::exit::Exit;
 use crate::paint::When;
@@ -80,6 +80,9 @@ pub(crate) enum Command {
     Approve(approvals::ApproveArgs),
     /// Say no to a call, and go on with the session that waited for it.
     Deny(approvals::DenyArgs),
+    /// Look at what may be used, and what is left of it.
+    #[command(subcommand)]
+    Budget(budget::Command),
     /// List the tools of an agent, and try one.
     #[command(subcommand)]
     Tools(tools::Command),

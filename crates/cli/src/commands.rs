@@ -6,6 +6,7 @@ pub(crate) mod auth;
 pub(crate) mod backup;
 pub(crate) mod blob;
 pub(crate) mod branch;
+pub(crate) mod budget;
 pub(crate) mod build;
 pub(crate) mod cat;
 pub(crate) mod chat;
@@ -92,10 +93,11 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
         Command::Backup(args) => backup::run(&args, context).await,
         Command::Blob(command) => blob::run(&command, context).await,
         Command::Doctor(doctor::Args {}) => doctor::run(context).await,
-        Command::Chat(args) => chat::run(&args, context).await,
+        Command::Chat(args) => Box::pin(chat::run(&args, context)).await,
         Command::Approvals(args) => approvals::run(&args, context).await,
         Command::Approve(args) => approvals::approve(&args, context).await,
         Command::Deny(args) => approvals::deny(&args, context).await,
+        Command::Budget(command) => budget::run(&command, context).await,
         Command::Session(command) => session::run(&command, context).await,
         Command::Tools(command) => tools::run(&command, context).await,
         Command::Fs(command) => fs::run(&command, context).await,

@@ -38,6 +38,7 @@ mod running;
 mod scenarios;
 mod secrets;
 mod session;
+mod spent;
 mod transfer;
 mod typed;
 mod usage;

@@ -28,6 +28,7 @@ fn help_and_version_are_answers() {
       approvals    List the calls that wait for someone's approval
       approve      Say yes to a call, and go on with the session that waited for it
       deny         Say no to a call, and go on with the session that waited for it
+      budget       Look at what may be used, and what is left of it
       tools        List the tools of an agent, and try one
       fs           Look at the files of a session, at any of its events
       prompt       Look at what agents are told

@@ -6,11 +6,12 @@ use weir_types::{Explain, Fault, Seq};
 
 use super::Chat;
 use crate::budget;
+use crate::commands::budget::left as budget_left;
 use crate::history::{self, Detail};
 use crate::host::Host;
 use crate::output::Out;
 use crate::report::Outcome;
-use crate::show::thousands;
+use crate::show::{printable, thousands};
 use crate::turn::{Start, Talk};
 use crate::which::free_branch;
 
@@ -20,7 +21,7 @@ const HELP: &str = concat!(
     "  /fork [SEQ]   go on from an earlier event (or from here) on a branch of its own\n",
     "  /approvals    decide about the calls that must be approved\n",
     "  /resume       go on with a run that stopped at a limit or failed; /resume usd=5 puts more into its budget\n",
-    "  /usage        tokens and money so far\n",
+    "  /usage        tokens and money so far, and what is left\n",
     "  /quit         leave; Ctrl-D does, too\n",
     "Alt-Enter begins a new line. Ctrl-C stops the answer that is being given.",
 );
@@ -137,5 +138,8 @@ async fn usage(chat: &Chat<'_>, host: &Host, out: &Out) -> Outcome {
         spent.cost,
         thousands(spent.model_calls),
     ));
+    for line in budget_left(host, &chat.talk.address).await? {
+        out.aside(format_args!("{}", printable(&line)));
+    }
     Ok(())
 }
