@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::outside::Project;
 use crate::typed::Terminal;
+use crate::weir::Ran;
 
 /// A project with an agent that looks at the clock as often as it is told to, each time with a model call.
 fn project(budgets: &str) -> Project {
@@ -51,16 +52,24 @@ fn a_run_that_a_budget_stops_says_which_and_how_it_goes_on() {
     → get_time {}
     note: the budget of this session is too small: of 1 model call 1 model call are spent or set aside, and the next call may take 1 model call; go on with `weir session resume [id] --budget model_calls=1`
     ");
-    // What is pasted works, and someone who may not does not.
-    let paste = stopped.stderr.rsplit('`').nth(1).unwrap();
-    let words: Vec<&str> = paste.split_whitespace().skip(1).collect();
-    assert_snapshot!(show(&project, &[&words[..], &["--as", "user:eve"]].concat()), @"
+    // Someone who may not put more in is told so, about a session of their own; those of others are not there for them.
+    let pasted = |ran: &Ran| -> Vec<String> {
+        let paste = ran.stderr.rsplit('`').nth(1).unwrap();
+        paste.split_whitespace().skip(1).map(str::to_owned).collect()
+    };
+    let zoes = project.run(&["chat", "helper", "-m", "look", "--as", "user:zoe"]);
+    let zoes = pasted(&zoes);
+    let words: Vec<&str> = zoes.iter().map(String::as_str).chain(["--as", "user:zoe"]).collect();
+    assert_snapshot!(show(&project, &words), @"
     exit 3
     -- stderr
     error: `[actor]` may not raise a budget; only an administrator of the data directory may
     help: ask an administrator of the data directory; nothing was done
     ");
-    // Without more it stops again.
+    // What is pasted works; without more it stops again.
+    let mine = pasted(&stopped);
+    let words: Vec<&str> = mine.iter().map(String::as_str).collect();
+    assert_eq!(project.run(&[&words[..], &["--as", "user:zoe"]].concat()).code, 1);
     assert_eq!(project.run(&words[..3]).code, 5);
     assert_snapshot!(show(&project, &words), @"
     exit 0
