@@ -19,6 +19,7 @@ mod escapes;
 mod files;
 mod forking;
 mod gate;
+mod hooks;
 mod hostile;
 mod interrupted;
 mod killed;
