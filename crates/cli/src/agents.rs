@@ -8,15 +8,17 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use weir_blobs::{Blobs, MemoryBlobs};
 use weir_compiler::{Built, SaveError};
-use weir_engine::{Address, Agents, EngineError, Explained, Runnable, provision, recorded};
+use weir_engine::{
+    Address, Agents, EngineError, Explained, Hooks, ProjectHooks, Runnable, provision, recorded,
+};
 use weir_journal_sqlite::SqliteJournal;
 use weir_kernel::system::{self, Sources};
 use weir_kernel::{Agent, Limits};
 use weir_models::{
     Echo, Endpoint, HttpClient, Model, ModelError, Replay, Scripted, Secret, connect, scripted, usual_key_env,
 };
-use weir_spec::{Hooks, Manifest, Routing, Script, manifest};
-use weir_types::{Explain, Fault, ModelCard, ToolDefinition, Wire};
+use weir_spec::{Manifest, Routing, Script, manifest};
+use weir_types::{Explain, Fault, Hash, ModelCard, ToolDefinition, Wire};
 
 use crate::builds;
 use crate::identity::admins;
@@ -71,6 +73,9 @@ pub(crate) enum AgentError {
     /// The session to replay cannot be read.
     #[error(transparent)]
     Recorded(#[from] EngineError),
+    /// The session's project has hooks, and is not here.
+    #[error("the session's project has hooks that are asked first, and there is no project in `{}`", .0.display())]
+    NoHooks(PathBuf),
     /// In a test, its model would answer differently each time, and cost money.
     #[error("`{agent}` is called in a test, and its model `{model}` answers differently each time")]
     NotRepeatable {
@@ -95,6 +100,7 @@ impl Explain for AgentError {
             Self::NoKey { .. } => "cli::no-key",
             Self::Replay(_) => "cli::replay",
             Self::Recorded(error) => error.code(),
+            Self::NoHooks(_) => "cli::no-hooks",
             Self::NotRepeatable { .. } => "cli::not-repeatable",
             Self::NoCard(_) => "cli::bug",
         }
@@ -113,6 +119,7 @@ impl Explain for AgentError {
             }
             Self::Replay(_) => "write `replay/SESSION`, with an id from `weir session list`".into(),
             Self::Recorded(error) => error.help(),
+            Self::NoHooks(_) => "say it from the project's directory".into(),
             Self::NotRepeatable { .. } => "test it with agents whose models are scripted".into(),
             Self::NoCard(_) => "please report this line and the command you ran".into(),
         }
@@ -125,7 +132,9 @@ impl Explain for AgentError {
             Self::Later(_) => Fault::Input,
             Self::Script(error) => error.fault(),
             Self::Model(error) => error.fault(),
-            Self::NoKey { .. } | Self::Replay(_) | Self::NotRepeatable { .. } => Fault::Input,
+            Self::NoKey { .. } | Self::Replay(_) | Self::NoHooks(_) | Self::NotRepeatable { .. } => {
+                Fault::Input
+            }
             Self::Recorded(error) => error.fault(),
             Self::NoCard(_) => Fault::Bug,
         }
@@ -188,6 +197,23 @@ impl ProjectAgents {
         self.equipped(built, agent, model)
     }
 
+    /// Who is asked before something from outside is written down. Where the project is not, nobody can be; then there must be
+    /// nobody to ask.
+    async fn asked_first(&self, build: Option<Hash>) -> Result<Option<Arc<dyn Hooks>>, AgentError> {
+        if project::within(&self.directory, "weir.yaml").exists() {
+            let built = project::build(&self.directory).await?;
+            return Ok(ProjectHooks::of(&built.manifest, self.bench.hook_means()));
+        }
+        let Some(build) = build else { return Ok(None) };
+        let kept = builds::find(&self.data_dir, &build.to_string()).await;
+        match kept {
+            Ok(kept) if !kept.manifest.hooks.pre_append.is_empty() => {
+                Err(AgentError::NoHooks(self.directory.clone()))
+            }
+            _ => Ok(None),
+        }
+    }
+
     fn equipped(&self, built: &Built, agent: Agent, model: Arc<dyn Model>) -> Result<Runnable, AgentError> {
         let spec = project::agent(&built.manifest, &agent.name, &self.directory)?;
         let tools = self.bench.equip(&built.manifest, spec, Arc::clone(&self.blobs)).toolbox;
@@ -197,6 +223,10 @@ impl ProjectAgents {
 }
 
 impl Agents for ProjectAgents {
+    fn hooks(&self, build: Option<Hash>) -> BoxFuture<'_, Result<Option<Arc<dyn Hooks>>, Explained>> {
+        async move { self.asked_first(build).await.map_err(|error| Arc::new(error) as Explained) }.boxed()
+    }
+
     fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
         async move {
             match self.load(name).await {
@@ -253,7 +283,7 @@ fn check_enforced(manifest: &Manifest) -> Result<(), AgentError> {
     for (is_there, name) in [
         (!manifest.rules.is_empty(), "rules"),
         (manifest.four_eyes, "four_eyes"),
-        (manifest.hooks != Hooks::default(), "hooks"),
+        (!manifest.hooks.post_append.is_empty(), "hooks.post_append"),
         (!manifest.knowledge.is_empty(), "knowledge"),
         (manifest.routing != Routing::default(), "routing"),
         (!manifest.policies.is_empty(), "policies"),

@@ -73,19 +73,19 @@ impl Command {
 
     /// Whether it matters to the command who asks. The others work on the journal itself, or on files.
     pub(crate) fn minds_identity(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::Chat(_)
-            | Self::Session(_)
-            | Self::Tools(_)
-            | Self::Policy(_)
-            | Self::Fs(_)
-            | Self::Approvals(_)
-            | Self::Approve(_)
-            | Self::Deny(_)
-            | Self::Budget(_)
-            | Self::Whoami(_) => true,
-            _ => false,
-        }
+                | Self::Session(_)
+                | Self::Tools(_)
+                | Self::Policy(_)
+                | Self::Fs(_)
+                | Self::Approvals(_)
+                | Self::Approve(_)
+                | Self::Deny(_)
+                | Self::Budget(_)
+                | Self::Whoami(_)
+        )
     }
 
     /// Whether the command has its own use for Ctrl-C.

@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use weir_blobs::Blobs;
 use weir_compiler::{Command, refusal};
-use weir_engine::{CredentialFile, Equipped, MayStart, Program, TOOL_DEADLINE, Workshop};
+use weir_engine::{CredentialFile, Equipped, HookMeans, MayStart, Program, TOOL_DEADLINE, Workshop};
 use weir_mcp::Connections;
 use weir_secrets::{Places, Redactor};
 use weir_spec::{Manifest, manifest};
@@ -113,6 +113,15 @@ impl Workbench {
             redactor: self.redactor.clone(),
         };
         workshop.equip(manifest, agent)
+    }
+
+    /// What the hooks of the project are asked with.
+    pub(crate) fn hook_means(&self) -> HookMeans {
+        HookMeans {
+            directory: self.directory.clone(),
+            launcher: self.sandbox.supervised_prefix(),
+            may_start: Arc::new(Approved { directory: self.directory.clone() }),
+        }
     }
 
     /// Ends what was started for tools, servers and commands alike.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
-use weir_spec::{SecretRef, canonical};
+use weir_spec::{PRE_APPEND, SecretRef, canonical};
 use weir_types::{Hash, Hasher};
 
 /// A command that a project wants started.
@@ -162,6 +162,14 @@ pub(crate) fn key(command: &Command) -> io::Result<Hash> {
         SecretRef::Env(_) | SecretRef::File(_) => None,
     });
     for word in printing.flatten() {
+        let file = command.directory.join(word);
+        if file.is_file() {
+            programs.insert(word, content(&file)?);
+        }
+    }
+    // What a hook is given may be the hook itself: `sh ./check.sh`. A server may as well be given data that changes.
+    let given = command.argv.iter().skip(1).filter(|_| command.server == PRE_APPEND);
+    for word in given {
         let file = command.directory.join(word);
         if file.is_file() {
             programs.insert(word, content(&file)?);

@@ -57,7 +57,11 @@ pub async fn compile(
     let local = blocking(move || read(&directory, &catalog, update)).await;
     let root = local.tree.root();
     let (answers, told) = match mode {
-        Mode::Online => servers::ask(&local.servers, root, options, approve, progress).await,
+        Mode::Online => {
+            let (answers, mut told) = servers::ask(&local.servers, root, options, approve, progress).await;
+            told.extend(servers::approve_hooks(&local.sources, root, options, approve).await);
+            (answers, told)
+        }
         Mode::Check | Mode::Offline => (servers::Answers::new(), Vec::new()),
     };
     let fetched = skills::fetch(&local.skills.wanted, options, progress).await;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt};
 use weir_mcp::{Definition, Headers, Server};
 use weir_secrets::{Redactor, Secret};
-use weir_spec::{Diagnostic, Launcher, McpServer, SecretRef, Sources, Span, ToolSource};
+use weir_spec::{Diagnostic, Launcher, McpServer, PRE_APPEND, SecretRef, Sources, Span, ToolSource};
 use weir_types::Explain;
 
 pub(crate) use self::pins::{Offered, pin};
@@ -141,6 +141,34 @@ async fn may_start(
     let Some(argv) = argv(&wanted.server) else { return Ok(()) };
     let (server, directory) = (wanted.address.clone(), root.to_owned());
     let command = Command { server, directory, argv, env: env.clone() };
+    approved(command, (&wanted.file, wanted.span), options, approve).await
+}
+
+/// Asks about the programs that are started before an append. They are not started here.
+pub(crate) async fn approve_hooks(
+    sources: &Sources,
+    root: &Path,
+    options: &Options,
+    approve: &dyn Approve,
+) -> Vec<Diagnostic> {
+    let mut problems = Vec::new();
+    for program in sources.project.hook_programs() {
+        let (server, directory, env) = (PRE_APPEND.to_owned(), root.to_owned(), BTreeMap::new());
+        let command = Command { server, directory, argv: program.value, env };
+        if let Err(problem) = approved(command, ("weir.yaml", program.span), options, approve).await {
+            problems.push(*problem);
+        }
+    }
+    problems
+}
+
+/// Whether a program may be started, now or before.
+async fn approved(
+    command: Command,
+    (place, span): (&str, Span),
+    options: &Options,
+    approve: &dyn Approve,
+) -> Result<(), Box<Diagnostic>> {
     let file = options.approvals.clone();
     let looked_up = {
         let command = command.clone();
@@ -157,7 +185,7 @@ async fn may_start(
     let looked_up = looked_up.await.unwrap_or_else(|_| Err("looking for its approval broke off".to_owned()));
     let (key, known, changed) = looked_up.map_err(|message: String| {
         let help = "check that the program is there, and that your approvals are yours alone to write";
-        Box::new(Diagnostic::error("build::not-approved", &wanted.file, wanted.span, message, help))
+        Box::new(Diagnostic::error("build::not-approved", place, span, message, help))
     })?;
     if known {
         return Ok(());
@@ -169,13 +197,7 @@ async fn may_start(
             false => format!("`{words}` was never approved on this machine"),
         };
         let help = "approve it with `weir build` in a terminal or with `weir build --yes`; `weir build --offline` starts nothing";
-        return Err(Box::new(Diagnostic::error(
-            "build::not-approved",
-            &wanted.file,
-            wanted.span,
-            message,
-            help,
-        )));
+        return Err(Box::new(Diagnostic::error("build::not-approved", place, span, message, help)));
     }
     if let Some(file) = file {
         // An approval that cannot be kept is good for this time.

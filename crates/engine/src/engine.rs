@@ -19,6 +19,7 @@ use crate::budgets;
 use crate::draft::Draft;
 use crate::error::EngineError;
 use crate::files;
+use crate::hooks;
 use crate::input;
 use crate::outcome::Outcome;
 use crate::owners::Standing;
@@ -128,6 +129,7 @@ impl Engine {
     }
 
     async fn command(&self, address: &Address, bodies: Vec<Body>, actor: &str) -> Result<Seq, EngineError> {
+        hooks::ask(&self.0, address, &bodies, actor).await?;
         input::command(&self.0, address, |reply| Command::Input {
             bodies: bodies.clone(),
             actor: actor.to_owned(),

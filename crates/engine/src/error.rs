@@ -47,6 +47,16 @@ pub enum EngineError {
     /// Someone may not do this.
     #[error("{0}")]
     Denied(String),
+    /// Somebody who is asked before something from outside is written down said no.
+    #[error("`{hook}` refuses this {kind}: {why}")]
+    Refused {
+        /// What was to be written down.
+        kind: String,
+        /// Who says no.
+        hook: String,
+        /// In its words.
+        why: String,
+    },
     /// A decision about a call does not fit.
     #[error("{0}")]
     Approval(#[from] ApprovalError),
@@ -129,6 +139,7 @@ impl Explain for EngineError {
             Self::NothingToResume(_) => "engine::nothing-to-resume",
             Self::Busy(_) => "engine::busy",
             Self::Denied(_) => "engine::denied",
+            Self::Refused { .. } => "engine::refused",
             Self::Unreadable { .. } => "engine::unreadable",
             Self::Purse { .. } => "engine::purse",
             Self::NothingToRaise(_) => "engine::nothing-to-raise",
@@ -164,6 +175,9 @@ impl Explain for EngineError {
             )
             .into(),
             Self::Denied(_) => "ask an administrator of the data directory; nothing was done".into(),
+            Self::Refused { .. } => {
+                "mend what it says, or the hook under `hooks.pre_append` in weir.yaml; nothing was written down".into()
+            }
             Self::NothingToRaise(address) => format!("see why it stopped with `weir session show {address}`, and resume it without giving it more").into(),
             Self::Unreadable { .. } | Self::Purse { .. } => {
                 "it was written by a newer version, or damaged: update weir, or run `weir verify`".into()
@@ -187,7 +201,7 @@ impl Explain for EngineError {
             Self::Owned { .. } | Self::Exists(_) | Self::Closed(_) | Self::Halted(_) | Self::Busy(_) => {
                 Fault::Conflict
             }
-            Self::Denied(_) => Fault::Denied,
+            Self::Denied(_) | Self::Refused { .. } => Fault::Denied,
             Self::NoSession(_)
             | Self::NothingToResume(_)
             | Self::NothingToRaise(_)

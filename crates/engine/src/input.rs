@@ -12,6 +12,7 @@ use crate::address::Address;
 use crate::approvals;
 use crate::draft::{Draft, Nature};
 use crate::error::EngineError;
+use crate::hooks;
 use crate::outcome::Outcome;
 use crate::shared::{Handle, Shared};
 use crate::store;
@@ -62,6 +63,7 @@ pub(crate) async fn post_all(
     bodies: Vec<Body>,
     actor: &str,
 ) -> Result<Seq, EngineError> {
+    hooks::ask(shared, address, &bodies, actor).await?;
     if let Some(handle) = shared.find(address) {
         let input = |reply| Command::Input { bodies: bodies.clone(), actor: actor.to_owned(), reply };
         if let Some(answer) = send(&handle, input).await {

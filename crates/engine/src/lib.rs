@@ -72,6 +72,7 @@ mod adopt;
 mod draft;
 mod family;
 mod files;
+mod hooks;
 mod input;
 mod live;
 mod memory;
@@ -92,6 +93,7 @@ pub use credentials::{
 };
 pub use engine::{Engine, New, Said};
 pub use error::{EngineError, Explained};
+pub use hooks::{HOOK_DEADLINE, HookMeans, Hooks, ProjectHooks, Refusal};
 pub use live::LiveDelta;
 pub use outcome::{Outcome, amount};
 pub use owners::{LockFiles, Owners, Standing};

@@ -117,18 +117,20 @@ fn kind(manifest: &Manifest, tool: &manifest::Tool) -> Option<Kind> {
         return Some(Kind::Agent(agent.to_owned()));
     }
     match manifest.sources.get(&tool.source) {
-        Some(Source::Script(script)) => {
-            let module =
-                |module: &manifest::Module| Module { code: module.code.clone(), map: module.map.clone() };
-            let modules = script.modules.iter().map(|(path, found)| (path.clone(), module(found)));
-            Some(Kind::Script(Arc::new(Bundle { entry: script.entry.clone(), modules: modules.collect() })))
-        }
+        Some(Source::Script(script)) => Some(Kind::Script(Arc::new(bundle(script)))),
         Some(Source::Mcp(_)) => {
             let remote_name = tool.remote_name.clone().unwrap_or_else(|| tool.name.clone());
             Some(Kind::Server { remote_name })
         }
         None => Builtin::named(&tool.name).map(Kind::Builtin),
     }
+}
+
+/// A script with all that it imports.
+pub(crate) fn bundle(script: &manifest::ScriptTool) -> Bundle {
+    let module = |module: &manifest::Module| Module { code: module.code.clone(), map: module.map.clone() };
+    let modules = script.modules.iter().map(|(path, found)| (path.clone(), module(found)));
+    Bundle { entry: script.entry.clone(), modules: modules.collect() }
 }
 
 fn reading_on() -> Offer {

@@ -12,6 +12,7 @@ use weir_types::{Hash, Timestamp};
 
 use crate::budgets::Budgets;
 use crate::error::Explained;
+use crate::hooks::Hooks;
 use crate::owners::Owners;
 use crate::tools::Tools;
 
@@ -34,6 +35,12 @@ pub struct Setup {
 pub trait Agents: Send + Sync + 'static {
     /// The agent of that name, as it is to run now. Asked for at the start of every run.
     fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>>;
+
+    /// Who is asked before something from outside is written down, as it is now; nobody, if nobody is. `build` is what the session
+    /// began with. If it cannot be said, nothing is written down.
+    fn hooks(&self, _build: Option<Hash>) -> BoxFuture<'_, Result<Option<Arc<dyn Hooks>>, Explained>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 }
 
 /// An agent with its model and its tools.

@@ -76,8 +76,8 @@ pub use principal::{BUILTIN_GROUPS, Principal, PrincipalError};
 pub use project::{Group, Project, ServerCredentials, ToolGrant};
 pub use read::read;
 pub use rules::{
-    Budget, Condition, Example, Examples, Hold, Hook, HookAction, Hooks, Lane, Mode, Rollback, Routing, Rule,
-    Scope, Test, Verdict,
+    Budget, Condition, Example, Examples, Hold, Hook, HookAction, Hooks, Lane, Mode, PRE_APPEND, Rollback,
+    Routing, Rule, Scope, Test, Verdict,
 };
 pub use scenario::{Expect, ExpectedCall, Scenario, Step, TestModel, TestSpec};
 pub use schema::{Document, schema};

@@ -186,6 +186,9 @@ pub struct Budget {
     pub wall_clock_ms: Option<u64>,
 }
 
+/// What the programs that are asked before an append are called, where somebody is asked whether they may be started.
+pub const PRE_APPEND: &str = "hooks.pre_append";
+
 /// What happens around every append.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -22,6 +22,7 @@ mod results;
 mod servers;
 
 mod builtin;
+mod hook;
 pub mod net;
 mod sandbox;
 mod script;
@@ -32,6 +33,7 @@ pub use call::{Asked, Done, Failed, Permit, Started, Trace, World};
 pub use decision::{Decision, Step};
 pub use files::{Edit, FileInfo, Files, FilesError};
 pub use gate::{Gate, Grants, Request};
+pub use hook::{Asking, HookError};
 pub use live::Live;
 pub use memory::{Memory, MemoryError, Note, Remembered};
 pub use net::Net;
@@ -41,7 +43,7 @@ pub use sandbox::{
     Captured, End, Enforcement, Job, Limits, Ran, Room, SUBCOMMAND, Sandbox, SandboxError, Stop, Support,
     sandbox_exec,
 };
-pub use script::{Bundle, Module};
+pub use script::{Bundle, Module, judge};
 pub use servers::{NoSecrets, Redact, ServerCall, Servers};
 pub use toolbox::{DEPTH_MAX, Setup, Toolbox};
 pub use weir_types::Level;

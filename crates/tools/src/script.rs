@@ -24,13 +24,15 @@ use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use weir_types::{Level, Outcome};
+use tokio_util::sync::CancellationToken;
+use weir_types::{Json, Level, Outcome};
 
 use self::console::Console;
 use self::host::{Event, FETCHES_AT_ONCE, Reach};
 use self::pool::{Full, Pool};
-use self::vm::{Call, Ended};
+use self::vm::{Call, Ended, Role};
 use crate::call::{Done, Failed, Started};
+use crate::net::Net;
 use crate::offer::Offer;
 use crate::toolbox::Setup;
 
@@ -68,24 +70,81 @@ pub(crate) async fn call(
     started: &Started,
     setup: &Setup,
 ) -> Result<Done, Failed> {
+    let task = Task {
+        bundle,
+        role: Role::Tool,
+        input: started.input.as_str().to_owned(),
+        context: json!({"key": started.key, "attempt": started.attempt}).to_string(),
+        net: setup.net.clone(),
+        hosts: offer.hosts.as_slice().into(),
+        may_write: offer.access == Level::Write,
+        deadline: setup.deadline,
+        cancelled: started.cancelled.clone(),
+    };
+    let (running, ended) = run(task).await?;
+    running.close(ended, bundle)
+}
+
+/// Asks a script that is a hook about an event; what it has against it, if anything. It reaches nothing.
+///
+/// # Errors
+/// When the script fails, or takes too long.
+///
+/// # Cancel safety
+/// Dropping it stops the script soon after.
+pub async fn judge(bundle: &Arc<Bundle>, event: &Json, deadline: Duration) -> Result<Option<String>, Failed> {
+    let task = Task {
+        bundle,
+        role: Role::Hook,
+        input: event.as_str().to_owned(),
+        context: "{}".to_owned(),
+        net: Net::default(),
+        hosts: [].into(),
+        may_write: false,
+        deadline,
+        cancelled: CancellationToken::new(),
+    };
+    let (running, ended) = run(task).await?;
+    match ended {
+        Some(Ended::Returned(why)) => Ok(why),
+        ended => running.close(ended, bundle).map(|_| None),
+    }
+}
+
+/// A script to run.
+struct Task<'a> {
+    bundle: &'a Arc<Bundle>,
+    role: Role,
+    input: String,
+    context: String,
+    net: Net,
+    hosts: Arc<[String]>,
+    may_write: bool,
+    deadline: Duration,
+    cancelled: CancellationToken,
+}
+
+/// Runs it until it has ended, or will not.
+async fn run(task: Task<'_>) -> Result<(Running, Option<Ended>), Failed> {
     let running =
-        Running { console: Console::default(), writes: Arc::default(), time: within(setup.deadline) };
+        Running { console: Console::default(), writes: Arc::default(), time: within(task.deadline) };
     let ends = Instant::now() + running.time;
     let place = tokio::select! {
         biased;
-        () = started.cancelled.cancelled() => return Err(running.failed("cancelled", "it was cancelled")),
+        () = task.cancelled.cancelled() => return Err(running.failed("cancelled", "it was cancelled")),
         place = POOL.enter(ends) => place.map_err(full)?,
     };
     let (events, inbox) = sync_channel(FETCHES_AT_ONCE + 1);
     let stop = StopOnDrop { stopped: Arc::default(), events: events.clone() };
     let call = Call {
-        bundle: Arc::clone(bundle),
-        input: started.input.as_str().to_owned(),
-        context: json!({"key": started.key, "attempt": started.attempt}).to_string(),
+        bundle: Arc::clone(task.bundle),
+        role: task.role,
+        input: task.input,
+        context: task.context,
         reach: Reach {
-            net: setup.net.clone(),
-            hosts: offer.hosts.as_slice().into(),
-            may_write: offer.access == Level::Write,
+            net: task.net,
+            hosts: task.hosts,
+            may_write: task.may_write,
             runtime: Handle::current(),
             ends: ends.into_std(),
             console: running.console.clone(),
@@ -108,10 +167,10 @@ pub(crate) async fn call(
         return Err(running.failed("script", &format!("there is no thread for the script: {error}")));
     }
     tokio::select! {
-        ended = told => running.close(ended.ok(), bundle),
+        ended = told => Ok((running, ended.ok())),
         // It should have noticed by itself.
-        () = tokio::time::sleep_until(ends + running.time / 20) => Err(running.late(None, bundle)),
-        () = started.cancelled.cancelled() => Err(running.failed("cancelled", "it was cancelled")),
+        () = tokio::time::sleep_until(ends + running.time / 20) => Err(running.late(None, task.bundle)),
+        () = task.cancelled.cancelled() => Err(running.failed("cancelled", "it was cancelled")),
     }
 }
 

@@ -23,9 +23,13 @@ pub const RESERVED_KINDS: [&str; 45] = [
 ];
 
 /// Kinds of the runtime's own that say what came from outside. Only they can be refused before they are written down: whoever
-/// wants to stop something is not kept from it, and what has happened or was decided stays so.
-pub const REFUSABLE_KINDS: [&str; 6] =
-    ["session.created", "session.updated", "user.message", "external.signal", "file.written", "file.deleted"];
+/// wants to stop something is not kept from it, so of what people say about calls only a yes can be; and what has happened or was
+/// decided stays so.
+#[rustfmt::skip]
+pub const REFUSABLE_KINDS: [&str; 7] = [
+    "session.created", "session.updated", "user.message", "external.signal", "approval.granted", "file.written",
+    "file.deleted",
+];
 
 /// Whether only the runtime may write to `stream`.
 pub fn is_reserved_stream(stream: &StreamName) -> bool {

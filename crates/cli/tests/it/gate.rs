@@ -2,6 +2,7 @@
 //! a canary behind HTTP, and by an MCP server that counts its calls.
 
 use serde_json::{Value, json};
+use weir_types::Hash;
 
 use crate::outside::{Canary, Project, field, script, tool};
 
@@ -282,4 +283,120 @@ fn a_script_reaches_the_hosts_of_its_entry_and_writes_only_if_it_is_offered_for_
         .write("tools/post.ts", &text.replace("{ method: 'POST', body: String(n) }", "{ method: 'GET' }"));
     assert_eq!(call(json!({"n": 1, "url": world.canary.url("/post")}), &[]).code, 0);
     assert_eq!(world.touched(), ["GET /post"]);
+}
+
+/// What every kind of tool could leave outside of its session: files of the project, what the canary and the server saw, how
+/// often the server was started, which streams there are but for sessions, and how many of those.
+#[derive(Debug, PartialEq, Eq)]
+struct Traces {
+    files: Vec<(String, Hash)>,
+    heard: usize,
+    calls: usize,
+    starts: usize,
+    streams: Vec<String>,
+    sessions: usize,
+}
+
+impl World {
+    fn traces(&self) -> Traces {
+        let (project, canary) = (&self.project, &self.canary);
+        let streams = project.lines(&["streams"]).into_iter().map(|stream| field(&stream, "stream"));
+        let (sessions, streams): (Vec<String>, Vec<String>) =
+            streams.partition(|stream| stream.starts_with("session:"));
+        Traces {
+            files: files_below(project.weir.path()),
+            heard: canary.heard().len(),
+            calls: project.calls("bell").len(),
+            starts: project.left("bell", "started").len(),
+            streams,
+            sessions: sessions.len(),
+        }
+    }
+}
+
+/// The files of a project with their contents, but for its data and what the server notes down.
+fn files_below(directory: &std::path::Path) -> Vec<(String, Hash)> {
+    let mut found = Vec::new();
+    let mut waiting = vec![directory.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if name == ".weir" || name.starts_with("bell.") {
+                continue;
+            }
+            if path.is_dir() {
+                waiting.push(path);
+            } else {
+                found.push((path.display().to_string(), Hash::of(&std::fs::read(&path).unwrap())));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Of every kind of tool one call is denied, for each step that can deny it: the world is as it was. Then the same calls are
+/// allowed, and it is not: whatever would have been done could have been seen.
+#[test]
+fn denials_leave_no_trace_of_an_effect() {
+    let world = World::new();
+    let (project, host, url) = (&world.project, world.canary.host(), world.canary.url("/post"));
+    let acl = "acl:\n  - { principal: \"user:eve\", role: execute }\n";
+    let spec = |access: &str| {
+        format!(
+            "tools:\n  - {{ name: edit, access: {access} }}\n  - {{ name: bash, access: {access} }}\n  - {{ name: memory, access: {access} }}\n  \
+             - {{ name: http, access: {access}, hosts: [\"{host}\"] }}\n  - {{ name: tools/post, access: {access}, hosts: [\"{host}\"] }}\n  \
+             - {{ server: \"mcp://./servers/bell.py\", access: {access} }}\n  - {{ server: \"weir://sealed\" }}\n{acl}"
+        )
+    };
+    let outside = project.weir.path().join("outside.txt");
+    let tries = json!([
+        {"tool": "edit_write", "input": {"path": "a.txt", "content": "edited"}},
+        {"tool": "bash", "input": {"command": format!("echo b > b.txt; echo c > {}", outside.display())}},
+        {"tool": "memory_store", "input": {"title": "t", "text": "c"}},
+        {"tool": "http", "input": {"method": "POST", "url": url}},
+        {"tool": "post", "input": {"n": 1, "url": url}},
+        {"tool": "ring", "input": {"n": 1}},
+        {"tool": "sealed", "input": {"message": "good"}},
+    ]);
+    let count = tries.as_array().unwrap().len();
+    let tries = script(&[("^go", tries)]);
+    project.agent("sealed", "", &script(&[]));
+    project.agent("all", &spec("write"), &tries);
+    project.agent("none", &format!("tools: []\n{acl}"), &tries);
+    project.build();
+    project.chat("none", "hello", &[]);
+
+    for (agent, step, flags) in [
+        ("none", "allowlist", &["--live-writes"][..]),
+        ("all", "grant", &["--live-writes", "--as", "user:eve"]),
+    ] {
+        let before = world.traces();
+        let session = project.chat(agent, "go", flags);
+        let after = Traces { sessions: before.sessions, ..world.traces() };
+        assert_eq!(world.traces().sessions, before.sessions + 1, "{agent}: its own session and no other");
+        assert_eq!(after, before, "{agent}");
+        let decided = world.decided(&session);
+        assert_eq!(decided.len(), count);
+        assert!(decided.iter().all(|(outcome, rule, ..)| outcome == "deny" && rule == step), "{decided:?}");
+        // Nor within it: it has asked, was told no, and that is all.
+        let kinds = project.events(&session).into_iter().map(|event| field(&event, "kind"));
+        let odd = |kind: &String| {
+            ["tool.started", "tool.completed", "file.written", "file.deleted", "memory.stored"]
+                .contains(&kind.as_str())
+        };
+        assert_eq!(kinds.filter(odd).collect::<Vec<_>>(), [""; 0]);
+        assert_eq!(project.lines(&["fs", "ls", &session]), [Value::Null; 0]);
+    }
+
+    let before = world.traces();
+    let session = project.chat("all", "go", &["--live-writes"]);
+    let after = world.traces();
+    assert_eq!(
+        (after.heard, after.calls, after.sessions),
+        (before.heard + 2, before.calls + 1, before.sessions + 2)
+    );
+    assert!(after.starts > before.starts && after.streams.len() > before.streams.len(), "{after:?}");
+    assert_eq!(project.lines(&["fs", "ls", &session]).len(), 2);
 }

@@ -22,6 +22,7 @@ mod files;
 mod forged;
 mod forking;
 mod gate;
+mod hooks;
 mod hostile;
 mod interrupted;
 mod killed;

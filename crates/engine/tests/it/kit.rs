@@ -12,8 +12,8 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::sync::Notify;
 use weir_blobs::{Blobs, MemoryBlobs};
 use weir_engine::{
-    Address, Agents, Budgets, Engine, Explained, Function, Functions, New, Options, Owners, Runnable, Said,
-    Setup, Standing, Tools, get_time,
+    Address, Agents, Budgets, Engine, Explained, Function, Functions, Hooks, New, Options, Owners, Runnable,
+    Said, Setup, Standing, Tools, get_time,
 };
 use weir_journal::{
     Answer, AppendError, Appended, Branch, Expected, Fork, ForkError, Head, Journal, KeyedPart, ListAfter,
@@ -59,9 +59,15 @@ pub(crate) struct Catalogue(
     pub(crate) Mutex<BTreeMap<String, Arc<Runnable>>>,
     pub(crate) Mutex<HashSet<String>>,
     pub(crate) Arc<Rights>,
+    pub(crate) Mutex<Option<Arc<dyn Hooks>>>,
 );
 
 impl Agents for Catalogue {
+    fn hooks(&self, _build: Option<Hash>) -> BoxFuture<'_, Result<Option<Arc<dyn Hooks>>, Explained>> {
+        let hooks = self.3.lock().unwrap().clone();
+        async move { Ok(hooks) }.boxed()
+    }
+
     fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
         let found = self.0.lock().unwrap().get(name).cloned();
         let missing = || {
@@ -79,6 +85,10 @@ struct Neighbourhood {
 }
 
 impl Agents for Neighbourhood {
+    fn hooks(&self, build: Option<Hash>) -> BoxFuture<'_, Result<Option<Arc<dyn Hooks>>, Explained>> {
+        self.agents.hooks(build)
+    }
+
     fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
         async move {
             let mut runnable = (*self.agents.agent(name).await?).clone();

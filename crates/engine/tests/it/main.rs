@@ -9,6 +9,7 @@ mod crash;
 mod crash_asking;
 mod families;
 mod files;
+mod hooks;
 mod kit;
 mod remembering;
 mod sharing;

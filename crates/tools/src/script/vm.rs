@@ -35,6 +35,7 @@ const PARTS: [(&str, &str); 3] = [
 /// One call of a script.
 pub(super) struct Call {
     pub(super) bundle: Arc<Bundle>,
+    pub(super) role: Role,
     /// The arguments, as JSON.
     pub(super) input: String,
     /// What else it is given, as JSON.
@@ -43,6 +44,25 @@ pub(super) struct Call {
     pub(super) events: Receiver<Event>,
     /// Set when nobody waits for it any more.
     pub(super) stopped: Arc<AtomicBool>,
+}
+
+/// What a script is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A tool, with `execute`.
+    Tool,
+    /// A function that is asked about an event; its result is what it has against it.
+    Hook,
+}
+
+impl Role {
+    /// The function of the prelude that calls it.
+    const fn caller(self) -> &'static str {
+        match self {
+            Self::Tool => "run",
+            Self::Hook => "judge",
+        }
+    }
 }
 
 /// How a call ended.
@@ -66,7 +86,7 @@ struct Prelude {
 
 /// Runs a call to its end, on this thread.
 pub(super) fn run(call: Call) -> Ended {
-    let Call { bundle, input, context, reach, events, stopped } = call;
+    let Call { bundle, role, input, context, reach, events, stopped } = call;
     let (ends, console) = (reach.ends, reach.console.clone());
     let is_over = move || stopped.load(Ordering::Relaxed) || Instant::now() >= ends;
     let host = Host::new(reach);
@@ -80,7 +100,7 @@ pub(super) fn run(call: Call) -> Ended {
         events: &events,
         is_over: &is_over,
     };
-    let ended = machine.call(input, context).unwrap_or_else(|ended| ended);
+    let ended = machine.call(role, input, context).unwrap_or_else(|ended| ended);
     if let (Ended::Returned(_), open @ 1..) = (&ended, host.left_open()) {
         console
             .write(&format!("warn: {open} requests were under way when the tool returned, and were dropped"));
@@ -108,12 +128,12 @@ struct Machine<'a> {
 }
 
 impl Machine<'_> {
-    fn call(&self, input: String, context: String) -> std::result::Result<Ended, Ended> {
+    fn call(&self, role: Role, input: String, context: String) -> std::result::Result<Ended, Ended> {
         let (prelude, run, loading) = self.enter(|ctx| {
             let prelude = prelude(ctx, self.host)?;
             let kept =
                 |name: &str| Ok::<_, Error>(Persistent::save(ctx, prelude.get::<_, Function<'_>>(name)?));
-            let (run, fire, settle) = (kept("run")?, kept("fire")?, kept("settle")?);
+            let (run, fire, settle) = (kept(role.caller())?, kept("fire")?, kept("settle")?);
             let loading = Module::import(ctx, self.bundle.entry.as_str())?;
             Ok((Prelude { fire, settle }, run, Persistent::save(ctx, loading)))
         })?;

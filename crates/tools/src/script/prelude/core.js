@@ -210,5 +210,16 @@
     }
     return text;
   };
-  return { run, fire, settle };
+  // A hook is asked about an event; what it has against it, if anything.
+  const judge = async (module, input) => {
+    const hook = module.default;
+    if (typeof hook !== 'function') {
+      throw new TypeError('the default export is no function; write `export default (event) => { … }`');
+    }
+    const said = await hook(parse(input));
+    if (said === false) return '';
+    const why = said?.refuse;
+    return why === undefined || why === null || why === false ? undefined : why === true ? '' : `${why}`.toWellFormed();
+  };
+  return { run, judge, fire, settle };
 }

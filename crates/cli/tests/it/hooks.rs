@@ -1,0 +1,188 @@
+//! `hooks.pre_append` with the real binary: what a program or a script of the project refuses is not there afterwards, and a
+//! program that nobody approved is not started.
+
+use serde_json::{Value, json};
+
+use crate::outside::{Project, field, script};
+use crate::running::eventually_or;
+use crate::weir::Ran;
+
+/// A project with these hooks, and an agent that looks at the clock.
+fn project(hooks: &Value) -> Project {
+    let project = Project::new();
+    let clock = json!([{"tool": "get_time", "input": {}}]);
+    project.agent("helper", "tools:\n  - { name: get_time }\n", &script(&[("time", clock)]));
+    project.write("weir.yaml", &json!({"project": "p", "hooks": {"pre_append": hooks}}).to_string());
+    project.write("hooks/.keep", "");
+    project
+}
+
+fn say(project: &Project, words: &str) -> Ran {
+    project.run(&["chat", "helper", "-m", words, "--json"])
+}
+
+/// How something was refused: in which words.
+fn refused(ran: &Ran) -> String {
+    assert_eq!(ran.error(), (3, "engine::refused".to_owned()), "{ran}");
+    let told: Value = serde_json::from_str(&ran.stderr).unwrap();
+    field(&told["error"], "message")
+}
+
+fn sessions(project: &Project) -> usize {
+    project.run(&["session", "list", "--json"]).stdout.lines().count()
+}
+
+#[test]
+fn a_script_refuses_in_its_own_words() {
+    let project = project(
+        &json!([{"script": "hooks/check.ts", "kinds": ["user.message", "external.signal"], "timeout": "1s"}]),
+    );
+    project.write(
+        "hooks/check.ts",
+        "type Event = { kind: string; payload: any; meta: { actor: string } };\n\
+         export default async (event: Event) => {\n  \
+           const text = JSON.stringify(event.payload);\n  \
+           if (text.includes('password')) return { refuse: `no passwords, ${event.meta.actor.split(':')[0]}` };\n  \
+           if (text.includes('never')) return false;\n  \
+           if (text.includes('oops')) throw new Error('I broke');\n  \
+           if (text.includes('loop')) for (;;) {}\n  \
+           if (text.includes('wait')) await new Promise(() => {});\n\
+         };\n",
+    );
+    let check = |words: &str, expected: &str| {
+        let told = refused(&say(&project, words));
+        assert!(told.contains(expected), "{told}");
+    };
+    check("my password", "`hooks/check.ts` refuses this user.message: no passwords, user");
+    check("never", "it gave no reason");
+    check("oops", "I broke");
+    check("loop", "it could not be asked: hooks/check.ts: not done after");
+    check("wait", "it waits for a promise that nothing can settle");
+    assert_eq!(sessions(&project), 0, "nothing is left of what was refused");
+
+    let session = project.chat("helper", "the time?", &[]);
+    let before = project.events(&session);
+    // As another process says it, and into a session that is there.
+    for args in [
+        &["session", "message", &session, "the password"][..],
+        &["session", "signal", &session, "mail", "--data", "{\"about\":\"password\"}"],
+        &["chat", "helper", "--session", &session, "-m", "password"],
+    ] {
+        refused(&project.run(&[args, &["--json"]].concat()));
+        assert_eq!(project.events(&session), before, "{args:?}");
+    }
+    project.ok(&["session", "message", &session, "hello"]);
+    project.ok(&["session", "set", &session, "--title", "password"]);
+    project.ok(&["session", "halt", &session, "-m", "password"]);
+}
+
+/// What a program is told, and with what; it leaves it in a file of the project.
+const LOGGING: &str = "#!/bin/sh\n/bin/cat >> hooks/asked\necho >> hooks/asked\n/usr/bin/env > hooks/env\n";
+
+#[test]
+fn a_program_is_started_only_if_somebody_approved_it() {
+    let project = project(&json!([{"run": "/bin/sh hooks/check.sh --strict"}]));
+    project.program("hooks/check.sh", LOGGING);
+    let is_started = || project.weir.path().join("hooks/asked").exists();
+    let told = refused(&say(&project, "hello"));
+    assert!(told.contains("`/bin/sh hooks/check.sh --strict` was never approved on this machine"), "{told}");
+    let built = project.run(&["build", "--json"]);
+    assert_eq!(built.code, 2, "{built}");
+    assert!(!is_started() && sessions(&project) == 0);
+
+    project.build();
+    assert!(!is_started(), "a build asks, and starts nothing");
+    let mut command = project.command(&["chat", "helper", "-m", "the time?", "--json"]);
+    command.env("PLANTED", "tulip");
+    assert!(command.status().unwrap().success());
+    let asked = std::fs::read_to_string(project.weir.path().join("hooks/asked")).unwrap();
+    let events: Vec<Value> = asked.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<&str> = events.iter().map(|event| event["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["session.created", "user.message"], "neither results nor decisions");
+    assert_eq!(events[1]["payload"]["content"][0]["text"], "the time?");
+    assert!(field(&events[1], "stream").starts_with("session:"));
+    let env = std::fs::read_to_string(project.weir.path().join("hooks/env")).unwrap();
+    for name in ["PLANTED", "HOME", "PATH", "USER"] {
+        assert!(!env.lines().any(|line| line.starts_with(&format!("{name}="))), "{name} in {env}");
+    }
+
+    // Another content is another program, also where it is only an argument.
+    let before = sessions(&project);
+    project.program("hooks/check.sh", &format!("{LOGGING}touch hooks/changed\n"));
+    let told = refused(&say(&project, "hello"));
+    assert!(told.contains("has changed since it was approved"), "{told}");
+    assert!(!project.weir.path().join("hooks/changed").exists());
+    assert_eq!(sessions(&project), before);
+    // And one that somebody else approved, elsewhere.
+    let project = project.elsewhere();
+    assert!(refused(&say(&project, "hello")).contains("was never approved"));
+}
+
+#[test]
+fn a_program_that_does_not_say_yes_says_no() {
+    let project = project(&json!([{"run": "./hooks/check.sh", "kinds": ["user.message"], "timeout": "2s"}]));
+    let check = |text: &str, expected: &str| {
+        project.program("hooks/check.sh", &format!("#!/bin/sh\n{text}\n"));
+        project.build();
+        let told = refused(&say(&project, "hello"));
+        assert!(told.contains(expected), "{expected:?} in {told:?}");
+        assert_eq!(sessions(&project), 0, "{text}");
+        told
+    };
+    check(
+        "echo 'not on sundays' >&2; exit 1",
+        "`./hooks/check.sh` refuses this user.message: not on sundays",
+    );
+    check("exit 3", "it gave no reason");
+    check("kill -SEGV $$", "it could not be asked: signal 11 ended it");
+    check("/bin/sleep 60 & echo $! > hooks/pid; wait", "it could not be asked: no answer within 2 s");
+    // What it started is gone with it.
+    let pid = std::fs::read_to_string(project.weir.path().join("hooks/pid")).unwrap();
+    let is_gone = || (!is_alive(pid.trim())).then_some(());
+    eventually_or(is_gone, || format!("{pid} is still there"));
+    let told = check(
+        "/usr/bin/head -c 10000000 /dev/zero | /usr/bin/tr '\\0' x >&2; exit 1",
+        "refuses this user.message: xxx",
+    );
+    assert!(told.len() < 1_200, "{} bytes", told.len());
+    // It may talk as much as it likes, and need not listen.
+    project.program("hooks/check.sh", "#!/bin/sh\n/usr/bin/head -c 3000000 /dev/zero\nexec 0<&-\nexit 0\n");
+    project.build();
+    assert_eq!(say(&project, &"long ".repeat(20_000)).code, 0);
+    let before = sessions(&project);
+    std::fs::remove_file(project.weir.path().join("hooks/check.sh")).unwrap();
+    assert!(refused(&say(&project, "hello")).contains("it could not be asked"));
+    assert_eq!(sessions(&project), before);
+}
+
+/// A process that was killed may still wait for somebody to look at how it ended.
+fn is_alive(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+/// Where the project is not, its hooks cannot be asked; that is no way around them.
+#[test]
+fn there_is_no_way_around_the_hooks_from_elsewhere() {
+    let project = project(&json!([{"script": "hooks/check.ts"}]));
+    project.write("hooks/check.ts", "export default (event: any) => event.payload.name !== 'bad';\n");
+    let session = project.chat("helper", "hello", &[]);
+    let before = project.events(&session);
+    let (elsewhere, data) = (tempfile::tempdir().unwrap(), project.weir.data());
+    let data = data.to_str().unwrap();
+    let mut command = project.command(&["session", "signal", &session, "bad", "--data-dir", data, "--json"]);
+    let ran = Ran::from(command.current_dir(elsewhere.path()).output().unwrap());
+    assert_eq!(ran.error(), (2, "cli::no-hooks".to_owned()), "{ran}");
+    assert_eq!(project.events(&session), before);
+    refused(&project.run(&["session", "signal", &session, "bad", "--json"]));
+    project.ok(&["session", "signal", &session, "good"]);
+}
+
+#[test]
+fn hooks_that_only_react_are_not_there_yet() {
+    let project = Project::new();
+    project.agent("helper", "", &script(&[]));
+    project.write("weir.yaml", "hooks: { post_append: [{ run: notify }] }\n");
+    let ran = say(&project, "hello");
+    assert_eq!(ran.error(), (2, "cli::not-supported-yet".to_owned()), "{ran}");
+}

@@ -1,0 +1,190 @@
+//! Who is asked before something from outside is written down. Results and decisions are not: what happened stays so.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use weir_kernel::Body;
+use weir_spec::manifest::{Manifest, Source};
+use weir_spec::{Hook, HookAction, PRE_APPEND};
+use weir_tools::{Asking, Bundle, HookError, judge};
+use weir_types::{Hash, Json, Seq, is_refusable_kind};
+
+use crate::address::Address;
+use crate::error::EngineError;
+use crate::provision;
+use crate::servers::{MayStart, Program};
+use crate::shared::Shared;
+
+/// How long a hook may take, unless it says otherwise.
+pub const HOOK_DEADLINE: Duration = Duration::from_secs(5);
+
+/// The longest words of a hook that are passed on.
+const WORDS_CHARACTERS_MAX: usize = 1_000;
+
+/// Who is asked before something from outside is written down.
+pub trait Hooks: Send + Sync {
+    /// Why an event of this kind may not be written down, and who says so; nothing, if it may.
+    fn refusal<'a>(&'a self, kind: &'a str, event: &'a Json) -> BoxFuture<'a, Option<Refusal>>;
+}
+
+/// A no.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Who says it: the program, or the script.
+    pub hook: String,
+    /// In its words.
+    pub why: String,
+}
+
+/// The hooks of a project.
+pub struct ProjectHooks {
+    hooks: Vec<Asked>,
+    means: HookMeans,
+}
+
+/// What hooks are asked with.
+#[derive(Clone)]
+pub struct HookMeans {
+    /// The project.
+    pub directory: PathBuf,
+    /// What starts programs, in front of their own words.
+    pub launcher: Vec<String>,
+    /// Which programs may be started for a project.
+    pub may_start: Arc<dyn MayStart>,
+}
+
+struct Asked {
+    hook: Hook,
+    /// What a script is made of.
+    bundle: Option<Arc<Bundle>>,
+}
+
+impl ProjectHooks {
+    /// The hooks of a build that are asked before an append; none, if there are none.
+    pub fn of(manifest: &Manifest, means: HookMeans) -> Option<Arc<dyn Hooks>> {
+        let asked = |hook: &Hook| Asked { hook: hook.clone(), bundle: bundle(manifest, &hook.action) };
+        let hooks: Vec<Asked> = manifest.hooks.pre_append.iter().map(asked).collect();
+        (!hooks.is_empty()).then(|| Arc::new(Self { hooks, means }) as Arc<dyn Hooks>)
+    }
+
+    async fn ask(&self, asked: &Asked, event: &Json) -> Result<(), HookError> {
+        let deadline = asked.hook.timeout_ms.map_or(HOOK_DEADLINE, Duration::from_millis);
+        match (&asked.hook.action, &asked.bundle) {
+            (HookAction::Run(argv), _) => {
+                let program = Program { server: PRE_APPEND, argv, env: &BTreeMap::new() };
+                if let Some(why) = self.means.may_start.refusal(program).await {
+                    return Err(HookError::Broken(why));
+                }
+                let HookMeans { directory, launcher, .. } = self.means.clone();
+                Asking { launcher, argv: argv.clone(), directory, deadline }.about(event).await
+            }
+            (HookAction::Script(_), Some(bundle)) => match judge(bundle, event, deadline).await {
+                Ok(None) => Ok(()),
+                Ok(Some(why)) => Err(HookError::Refused(why)),
+                // To throw is a way to say no; so is anything else that is no answer.
+                Err(failed) if failed.class == "script" => Err(HookError::Refused(failed.message)),
+                Err(failed) => Err(HookError::Broken(failed.message)),
+            },
+            (HookAction::Script(path), None) => {
+                Err(HookError::Broken(format!("the build has no script `{path}`")))
+            }
+        }
+    }
+}
+
+impl Hooks for ProjectHooks {
+    fn refusal<'a>(&'a self, kind: &'a str, event: &'a Json) -> BoxFuture<'a, Option<Refusal>> {
+        async move {
+            for asked in &self.hooks {
+                let kinds = &asked.hook.kinds;
+                if !kinds.is_empty() && !kinds.iter().any(|minded| minded == kind) {
+                    continue;
+                }
+                if let Err(error) = self.ask(asked, event).await {
+                    let why = error.to_string().chars().take(WORDS_CHARACTERS_MAX).collect();
+                    return Some(Refusal { hook: name(&asked.hook.action), why });
+                }
+            }
+            None
+        }
+        .boxed()
+    }
+}
+
+fn name(action: &HookAction) -> String {
+    match action {
+        HookAction::Run(argv) => argv.join(" "),
+        HookAction::Script(path) => path.clone(),
+    }
+}
+
+fn bundle(manifest: &Manifest, action: &HookAction) -> Option<Arc<Bundle>> {
+    let HookAction::Script(path) = action else { return None };
+    match manifest.sources.get(path) {
+        Some(Source::Script(script)) => Some(Arc::new(provision::bundle(script))),
+        _ => None,
+    }
+}
+
+/// Asks about everything among these that can be refused, one after the other.
+pub(crate) async fn ask(
+    shared: &Shared,
+    address: &Address,
+    bodies: &[Body],
+    actor: &str,
+) -> Result<(), EngineError> {
+    if !bodies.iter().any(|body| is_refusable_kind(body.kind_str())) {
+        return Ok(());
+    }
+    let build = build_of(shared, address, bodies).await?;
+    let hooks = shared.setup.agents.hooks(build).await.map_err(EngineError::Agent)?;
+    let Some(hooks) = hooks else { return Ok(()) };
+    for body in bodies.iter().filter(|body| is_refusable_kind(body.kind_str())) {
+        let kind = body.kind_str();
+        let event = event(address, body, actor).ok_or_else(|| EngineError::Refused {
+            kind: kind.to_owned(),
+            hook: PRE_APPEND.to_owned(),
+            why: "it cannot be shown to anybody".to_owned(),
+        })?;
+        if let Some(Refusal { hook, why }) = hooks.refusal(kind, &event).await {
+            return Err(EngineError::Refused { kind: kind.to_owned(), hook, why });
+        }
+    }
+    Ok(())
+}
+
+/// The build that a session began with.
+async fn build_of(shared: &Shared, address: &Address, bodies: &[Body]) -> Result<Option<Hash>, EngineError> {
+    let created = |body: &Body| match body {
+        Body::SessionCreated(created) => Some(created.manifest),
+        _ => None,
+    };
+    if let Some(build) = bodies.iter().find_map(created) {
+        return Ok(Some(build));
+    }
+    let branch = address.branch_id();
+    if shared.setup.journal.head(&branch).await?.is_none() {
+        return Err(EngineError::NoSession(address.clone()));
+    }
+    let first = shared.setup.journal.read(&branch, Seq(0), 1).await?;
+    let body = first.first().and_then(|event| Body::decode(&event.kind, &event.payload).ok().flatten());
+    Ok(body.as_ref().and_then(created))
+}
+
+/// An event as hooks are told of it, before it has an id and a place.
+fn event(address: &Address, body: &Body, actor: &str) -> Option<Json> {
+    let branch = address.branch_id();
+    let payload: serde_json::Value = serde_json::from_slice(&body.encode().ok()?).ok()?;
+    Some(Json::of(&json!({
+        "stream": branch.stream.as_str(),
+        "branch": branch.branch.as_str(),
+        "kind": body.kind_str(),
+        "payload": payload,
+        "meta": {"actor": actor},
+    })))
+}
