@@ -19,8 +19,9 @@ use weir_spec::{Hooks, Manifest, Routing, Script, manifest};
 use weir_types::{Explain, Fault, ModelCard, ToolDefinition, Wire};
 
 use crate::builds;
+use crate::identity::admins;
 use crate::project::{self, ProjectError};
-use crate::workbench::{ToolArgs, Workbench, admins};
+use crate::workbench::{ToolArgs, Workbench};
 
 /// The agents of a project.
 pub(crate) struct ProjectAgents {
@@ -190,7 +191,7 @@ impl ProjectAgents {
     fn equipped(&self, built: &Built, agent: Agent, model: Arc<dyn Model>) -> Result<Runnable, AgentError> {
         let spec = project::agent(&built.manifest, &agent.name, &self.directory)?;
         let tools = self.bench.equip(&built.manifest, spec, Arc::clone(&self.blobs)).toolbox;
-        let budgets = provision::budgets(&built.manifest, admins());
+        let budgets = provision::budgets(&built.manifest, admins(&self.data_dir));
         Ok(Runnable { agent, model, tools, manifest: built.hash, budgets })
     }
 }
@@ -215,7 +216,7 @@ pub(crate) fn prepared(
     iterations: Option<u64>,
 ) -> Result<Agent, AgentError> {
     let agent = project::agent(manifest, name, directory)?;
-    check_enforced(manifest, agent)?;
+    check_enforced(manifest)?;
     // INVARIANT: a manifest has the card of every model that its agents name.
     let card = manifest.models.get(&agent.model).cloned();
     let card = card.ok_or_else(|| AgentError::NoCard(agent.model.clone()))?;
@@ -247,9 +248,8 @@ pub(crate) fn script<'m>(manifest: &'m Manifest, agent: &Agent) -> Option<&'m Sc
 }
 
 /// What a spec asks for and this version does not do yet is refused: a rule that nobody keeps is worse than none.
-fn check_enforced(manifest: &Manifest, agent: &manifest::Agent) -> Result<(), AgentError> {
-    let approved = agent.tools.iter().filter(|tool| tool.approval.is_some());
-    let mut later: Vec<String> = approved.map(|tool| format!("`approval` of `{}`", tool.name)).collect();
+fn check_enforced(manifest: &Manifest) -> Result<(), AgentError> {
+    let mut later: Vec<String> = Vec::new();
     for (is_there, name) in [
         (!manifest.rules.is_empty(), "rules"),
         (manifest.four_eyes, "four_eyes"),

@@ -8,11 +8,12 @@ use std::str::FromStr;
 
 use clap::{Parser, Subcommand};
 use weir_journal::{Key, KeyError};
+use weir_spec::Principal;
 use weir_types::{BranchId, BranchName, Explain, Fault, Hash, HashError, NameError, StreamName};
 
 use crate::commands::{
-    append, auth, backup, blob, branch, build, cat, chat, completions, demo, diff, doctor, fs, init, new,
-    prompt, schema, session, streams, test, tools, transfer, verify,
+    append, approvals, auth, backup, blob, branch, budget, build, cat, chat, completions, demo, diff, doctor,
+    fs, init, new, policy, prompt, schema, session, streams, test, tools, transfer, verify, whoami,
 };
 use crate::exit::Exit;
 use crate::paint::When;
@@ -51,6 +52,14 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "WHEN", default_value_t)]
     #[arg(value_enum)]
     pub(crate) color: When,
+    /// Act as someone else, with their grants and no others: `user:NAME`, `serviceaccount:NAME`. Only the owner of the data
+    /// directory may.
+    #[arg(long = "as", global = true, value_name = "PRINCIPAL", value_parser = principal)]
+    pub(crate) on_behalf_of: Option<Principal>,
+}
+
+fn principal(text: &str) -> Result<Principal, String> {
+    text.parse().map_err(|error| format!("{error}; write `user:NAME` or `serviceaccount:NAME`"))
 }
 
 /// What to do.
@@ -74,9 +83,21 @@ pub(crate) enum Command {
     /// Look at sessions, speak to them, and take them in hand.
     #[command(subcommand)]
     Session(session::Command),
+    /// List the calls that wait for someone's approval.
+    Approvals(approvals::Args),
+    /// Say yes to a call, and go on with the session that waited for it.
+    Approve(approvals::ApproveArgs),
+    /// Say no to a call, and go on with the session that waited for it.
+    Deny(approvals::DenyArgs),
+    /// Look at what may be used, and what is left of it.
+    #[command(subcommand)]
+    Budget(budget::Command),
     /// List the tools of an agent, and try one.
     #[command(subcommand)]
     Tools(tools::Command),
+    /// See who may do what, why a call is allowed or denied, and what another policy would have decided.
+    #[command(subcommand)]
+    Policy(policy::Command),
     /// Look at the files of a session, at any of its events.
     #[command(subcommand)]
     Fs(fs::Command),
@@ -116,6 +137,8 @@ pub(crate) enum Command {
     Blob(blob::Command),
     /// Look for what is wrong with this set-up.
     Doctor(doctor::Args),
+    /// Say who asks: which principal, in which groups, and whether that one is an admin.
+    Whoami(whoami::Args),
     /// Print a completion script for a shell.
     Completions(completions::Args),
     /// The process that `weir demo` kills.

@@ -1,10 +1,12 @@
 //! One module per command.
 
 pub(crate) mod append;
+pub(crate) mod approvals;
 pub(crate) mod auth;
 pub(crate) mod backup;
 pub(crate) mod blob;
 pub(crate) mod branch;
+pub(crate) mod budget;
 pub(crate) mod build;
 pub(crate) mod cat;
 pub(crate) mod chat;
@@ -15,6 +17,7 @@ pub(crate) mod doctor;
 pub(crate) mod fs;
 pub(crate) mod init;
 pub(crate) mod new;
+pub(crate) mod policy;
 pub(crate) mod prompt;
 pub(crate) mod sandbox_exec;
 pub(crate) mod schema;
@@ -24,11 +27,14 @@ pub(crate) mod test;
 pub(crate) mod tools;
 pub(crate) mod transfer;
 pub(crate) mod verify;
+pub(crate) mod whoami;
 
 use std::path::PathBuf;
 
 use crate::args::Command;
+use crate::identity::{Identity, Sees};
 use crate::output::Out;
+use crate::project::ProjectArgs;
 use crate::report::Outcome;
 use crate::store::{IfAbsent, Store};
 
@@ -38,9 +44,16 @@ pub(crate) struct Context {
     pub(crate) data_dir: PathBuf,
     /// Where to print.
     pub(crate) out: Out,
+    /// Who asks.
+    pub(crate) identity: Identity,
 }
 
 impl Context {
+    /// Which sessions whoever asks sees.
+    pub(crate) async fn sees(&self, project: &ProjectArgs) -> Outcome<Sees> {
+        self.identity.sees(&project.directory).await
+    }
+
     /// Opens the data directory, which must have a journal.
     pub(crate) async fn store(&self) -> Outcome<Store> {
         Store::open(&self.data_dir, IfAbsent::Fail).await
@@ -58,9 +71,29 @@ impl Command {
         matches!(self, Self::Cat(args) if args.format == Some(cat::Format::Json))
     }
 
+    /// Whether it matters to the command who asks. The others work on the journal itself, or on files.
+    pub(crate) fn minds_identity(&self) -> bool {
+        match self {
+            Self::Chat(_)
+            | Self::Session(_)
+            | Self::Tools(_)
+            | Self::Policy(_)
+            | Self::Fs(_)
+            | Self::Approvals(_)
+            | Self::Approve(_)
+            | Self::Deny(_)
+            | Self::Budget(_)
+            | Self::Whoami(_) => true,
+            _ => false,
+        }
+    }
+
     /// Whether the command has its own use for Ctrl-C.
     pub(crate) fn minds_interrupts(&self) -> bool {
-        matches!(self, Self::Chat(_) | Self::Session(session::Command::Resume(_)))
+        matches!(
+            self,
+            Self::Chat(_) | Self::Session(session::Command::Resume(_)) | Self::Approve(_) | Self::Deny(_)
+        )
     }
 }
 
@@ -88,9 +121,15 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
         Command::Backup(args) => backup::run(&args, context).await,
         Command::Blob(command) => blob::run(&command, context).await,
         Command::Doctor(doctor::Args {}) => doctor::run(context).await,
-        Command::Chat(args) => chat::run(&args, context).await,
+        Command::Chat(args) => Box::pin(chat::run(&args, context)).await,
+        Command::Approvals(args) => approvals::run(&args, context).await,
+        Command::Approve(args) => approvals::approve(&args, context).await,
+        Command::Deny(args) => approvals::deny(&args, context).await,
+        Command::Budget(command) => budget::run(&command, context).await,
         Command::Session(command) => session::run(&command, context).await,
         Command::Tools(command) => tools::run(&command, context).await,
+        Command::Policy(command) => policy::run(&command, context).await,
+        Command::Whoami(args) => whoami::run(&args, context).await,
         Command::Fs(command) => fs::run(&command, context).await,
         Command::Prompt(command) => prompt::run(&command, context).await,
         Command::Completions(args) => completions::run(&args, &mut context.out),

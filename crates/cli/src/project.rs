@@ -90,7 +90,8 @@ impl ProjectArgs {
     }
 }
 
-fn failure(error: ProjectError) -> Failure {
+/// What is wrong with its files is shown with their lines.
+pub(crate) fn failure(error: ProjectError) -> Failure {
     match error {
         ProjectError::Problems(problems) => Failure::Problems(Box::new(problems)),
         other => other.into(),

@@ -10,6 +10,7 @@ use clap::{CommandFactory, FromArgMatches};
 use crate::args::{Cli, Early};
 use crate::commands::{self, Context};
 use crate::exit::Exit;
+use crate::identity::{Identity, IdentityError};
 use crate::output::Out;
 use crate::paint::{Paint, Surroundings, When};
 use crate::report::{Bug, Failure, error_json};
@@ -72,7 +73,11 @@ async fn supervise(cli: Cli) -> Exit {
 
 async fn execute(cli: Cli) -> Exit {
     let (json, color) = (cli.global.json || cli.command.wants_json(), cli.global.color);
-    let mut context = Context { data_dir: cli.global.data_dir, out: Out::new(json, color) };
+    let identity = match identity(&cli) {
+        Ok(identity) => identity,
+        Err(error) => return tell(&error.into(), json, color),
+    };
+    let mut context = Context { data_dir: cli.global.data_dir, out: Out::new(json, color), identity };
     let outcome = commands::run(cli.command, &mut context).await;
     // What was printed comes before what went wrong.
     let flushed = context.out.flush();
@@ -80,6 +85,15 @@ async fn execute(cli: Cli) -> Exit {
         Ok(()) => Exit::Done,
         Err(failure) => tell(&failure, json, color),
     }
+}
+
+/// Who asks.
+fn identity(cli: &Cli) -> Result<Identity, IdentityError> {
+    let tried = cli.global.on_behalf_of.as_ref();
+    if tried.is_some() && !cli.command.minds_identity() {
+        return Err(IdentityError::Meaningless);
+    }
+    Identity::new(tried, &cli.global.data_dir)
 }
 
 fn tell(failure: &Failure, json: bool, color: When) -> Exit {

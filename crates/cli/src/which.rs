@@ -4,9 +4,11 @@ use std::borrow::Cow;
 
 use weir_engine::{Address, EngineError};
 use weir_journal::{Journal, ListFilter, Listed, PAGE_MAX};
-use weir_types::{BranchName, Explain, Fault, SessionId, StreamName};
+use weir_kernel::Body;
+use weir_types::{BranchName, Explain, Fault, Seq, SessionId, StreamName};
 
 use crate::args;
+use crate::identity::Sees;
 use crate::report::Outcome;
 
 /// Most sessions named in an error.
@@ -74,36 +76,53 @@ impl Explain for WhichError {
 
 impl SessionArg {
     /// The session it names.
-    pub(crate) async fn find(&self, journal: &impl Journal) -> Outcome<Address> {
-        find(journal, &self.session).await
+    pub(crate) async fn find(&self, journal: &impl Journal, sees: &Sees) -> Outcome<Address> {
+        find(journal, &self.session, sees).await
     }
 }
 
-/// The session that `text` names.
-pub(crate) async fn find(journal: &impl Journal, text: &str) -> Outcome<Address> {
+/// The session that `text` names, among those that can be seen.
+pub(crate) async fn find(journal: &impl Journal, text: &str, sees: &Sees) -> Outcome<Address> {
     let (id, branch) = match text.split_once('@') {
         Some((id, branch)) => (id, Some(args::parse::<BranchName>(branch)?)),
         None => (text, None),
     };
-    let latest = if id == "-1" { Some(latest(journal).await?) } else { None };
+    let latest = if id == "-1" { Some(latest(journal, sees).await?) } else { None };
     let address = match (latest, branch) {
         (Some(latest), None) => return Ok(latest),
         (Some(latest), Some(branch)) => Address { branch, ..latest },
         (None, branch) => {
-            let session = by_prefix(journal, id).await?;
+            let session = by_prefix(journal, id, sees).await?;
             Address { session, branch: branch.unwrap_or_else(BranchName::main) }
         }
     };
     match journal.head(&address.branch_id()).await? {
-        Some(_) => Ok(address),
-        None => Err(EngineError::NoSession(address).into()),
+        Some(_) if is_visible(journal, &address, sees).await? => Ok(address),
+        _ => Err(EngineError::NoSession(address).into()),
     }
 }
 
+/// Whether a session acts on behalf of somebody whose sessions can be seen.
+async fn is_visible(journal: &impl Journal, address: &Address, sees: &Sees) -> Outcome<bool> {
+    let Sees::Only(principal) = sees else { return Ok(true) };
+    let first = journal.read(&address.branch_id(), Seq(0), 1).await?;
+    let created = first.first().map(|event| Body::decode(&event.kind, &event.payload));
+    Ok(matches!(created, Some(Ok(Some(Body::SessionCreated(created)))) if created.principal == *principal))
+}
+
+/// The sessions that can be seen.
+pub(crate) fn visible(sees: &Sees) -> ListFilter {
+    let principal = match sees {
+        Sees::Everything => None,
+        Sees::Only(principal) => Some(principal.clone()),
+    };
+    ListFilter { principal, ..ListFilter::default() }
+}
+
 /// The branch of a session on which something happened last.
-async fn latest(journal: &impl Journal) -> Outcome<Address> {
+async fn latest(journal: &impl Journal, sees: &Sees) -> Outcome<Address> {
     let mut newest: Option<(Address, u64)> = None;
-    let mut pages = Pages::new(ListFilter::default());
+    let mut pages = Pages::new(visible(sees));
     while let Some(page) = pages.next(journal).await? {
         for listed in page {
             let position = listed.head.position.0;
@@ -117,7 +136,7 @@ async fn latest(journal: &impl Journal) -> Outcome<Address> {
     newest.map(|(address, _)| address).ok_or_else(|| WhichError::None.into())
 }
 
-async fn by_prefix(journal: &impl Journal, prefix: &str) -> Outcome<SessionId> {
+async fn by_prefix(journal: &impl Journal, prefix: &str, sees: &Sees) -> Outcome<SessionId> {
     let prefix = prefix.to_ascii_uppercase();
     if let Ok(session) = prefix.parse() {
         return Ok(session);
@@ -126,19 +145,37 @@ async fn by_prefix(journal: &impl Journal, prefix: &str) -> Outcome<SessionId> {
     if prefix.is_empty() || prefix.len() > 26 || !prefix.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return Err(refuse().into());
     }
-    // No session is called by its beginning alone, so all that begin with it come after it.
-    let beginning = format!("session:{prefix}");
-    let after: StreamName = args::parse(&beginning)?;
-    let streams = journal.streams(Some(after), CANDIDATES_MAX + 1).await?;
-    let ids = streams.iter().filter_map(|summary| {
-        let name = summary.stream.as_str();
-        name.starts_with(&beginning).then(|| name.trim_start_matches("session:").to_owned())
-    });
-    let candidates: Vec<String> = ids.collect();
+    let candidates = candidates(journal, &prefix, sees).await?;
     match candidates.as_slice() {
         [] => Err(WhichError::Unknown(prefix).into()),
         [only] => Ok(only.parse().map_err(|_| refuse())?),
         _ => Err(WhichError::Ambiguous { prefix, candidates }.into()),
+    }
+}
+
+/// Some ids that begin like that, of sessions that can be seen.
+async fn candidates(journal: &impl Journal, prefix: &str, sees: &Sees) -> Outcome<Vec<String>> {
+    // No session is called by its beginning alone, so all that begin with it come after it.
+    let beginning = format!("session:{prefix}");
+    let (mut after, mut found): (StreamName, Vec<String>) = (args::parse(&beginning)?, Vec::new());
+    loop {
+        let streams = journal.streams(Some(after), CANDIDATES_MAX + 1).await?;
+        for summary in &streams {
+            let Some(id) = summary.stream.as_str().strip_prefix("session:") else { return Ok(found) };
+            if !id.starts_with(prefix) || found.len() > CANDIDATES_MAX {
+                return Ok(found);
+            }
+            let address = id.parse().map(|session| Address { session, branch: BranchName::main() });
+            if let Ok(address) = address
+                && is_visible(journal, &address, sees).await?
+            {
+                found.push(id.to_owned());
+            }
+        }
+        match streams.last() {
+            Some(last) if streams.len() > CANDIDATES_MAX => after = last.stream.clone(),
+            _ => return Ok(found),
+        }
     }
 }
 

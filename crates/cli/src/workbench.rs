@@ -10,11 +10,13 @@ use weir_compiler::{Command, refusal};
 use weir_engine::{CredentialFile, Equipped, MayStart, Program, TOOL_DEADLINE, Workshop};
 use weir_mcp::Connections;
 use weir_secrets::{Places, Redactor};
-use weir_spec::{Manifest, Principal, manifest};
+use weir_spec::{Manifest, manifest};
 use weir_tools::{Enforcement, Live, Net, Sandbox};
 
 use crate::compiling::{approvals_file, variables};
-use crate::identity;
+use crate::identity::admins;
+use crate::project::ProjectArgs;
+use crate::show::shell;
 use crate::store::blocking;
 
 /// How tools behave, on the command line.
@@ -32,9 +34,6 @@ pub(crate) struct ToolArgs {
         action = clap::ArgAction::Append
     )]
     live_writes: Vec<String>,
-    /// Act on behalf of someone else, with their grants and no others: `user:NAME`, `serviceaccount:NAME`.
-    #[arg(long = "as", value_name = "PRINCIPAL", value_parser = principal)]
-    on_behalf_of: Option<Principal>,
     /// DANGEROUS: run commands of agents without any confinement, with all that this user may do.
     #[arg(long)]
     unsafe_no_sandbox: bool,
@@ -50,20 +49,25 @@ impl ToolArgs {
         }
     }
 
-    /// On whose behalf sessions are begun: whoever runs this process, unless it says otherwise.
-    pub(crate) fn principal(&self) -> String {
-        self.on_behalf_of.as_ref().map_or_else(identity::principal, ToString::to_string)
+    /// What has to be said again for another command to behave the same, with a space before it.
+    pub(crate) fn again(&self, project: &ProjectArgs) -> String {
+        let live = self.live_writes.iter().map(|pattern| match pattern.as_str() {
+            "*" => " --live-writes".to_owned(),
+            pattern => format!(" --live-writes={}", shell(pattern)),
+        });
+        let directory = project.directory.as_os_str();
+        let project =
+            (directory != ".").then(|| format!(" --project {}", shell(&directory.to_string_lossy())));
+        live.chain(project).collect()
     }
-}
-
-fn principal(text: &str) -> Result<Principal, String> {
-    text.parse().map_err(|error| format!("{error}; write `user:NAME` or `serviceaccount:NAME`"))
 }
 
 /// What tools are made with, before there is a place for their blobs. Clones share their connections.
 #[derive(Clone)]
 pub(crate) struct Workbench {
     live: Live,
+    /// Who holds every role and grant.
+    admins: Vec<String>,
     /// The project; absolute, because a server may be started anywhere.
     directory: PathBuf,
     net: Net,
@@ -78,6 +82,7 @@ impl Workbench {
         let enforcement = if args.unsafe_no_sandbox { Enforcement::Off } else { Enforcement::Required };
         Self {
             live: args.live(),
+            admins: admins(data_dir),
             directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
             net: Net::default(),
             sandbox: Arc::new(Sandbox::default().with_enforcement(enforcement).with_hidden(hidden(data_dir))),
@@ -96,7 +101,7 @@ impl Workbench {
     ) -> Equipped {
         let workshop = Workshop {
             blobs,
-            admins: admins(),
+            admins: self.admins.clone(),
             live: self.live.clone(),
             sandbox: Arc::clone(&self.sandbox),
             net: self.net.clone(),
@@ -145,9 +150,4 @@ impl MayStart for Approved {
         }
         .boxed()
     }
-}
-
-/// Whoever owns the data directory holds every role and grant in it, and so does the group of that name.
-pub(crate) fn admins() -> Vec<String> {
-    vec![identity::principal(), "group:admin".to_owned()]
 }

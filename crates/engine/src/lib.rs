@@ -77,13 +77,14 @@ mod live;
 mod memory;
 mod purses;
 mod rebuild;
+mod redecide;
 mod replay;
 mod shared;
 mod store;
 
 pub use actor::status;
 pub use address::{Address, stream_of};
-pub use approvals::{Answered, Approval, ApprovalError, How};
+pub use approvals::{Answered, Approval, ApprovalError, AskedAfter, How};
 pub use budgets::{Budgets, day, scope_words};
 pub use credentials::{
     CredentialError, CredentialFile, CredentialFileError, Credentials, Entry, Given, Holder, HolderError,
@@ -96,6 +97,7 @@ pub use outcome::{Outcome, amount};
 pub use owners::{LockFiles, Owners, Standing};
 pub use purses::{Balance, balances};
 pub use rebuild::Rebuilt;
+pub use redecide::{Counts, OtherTools, Redecided, Redecisions, Which};
 pub use replay::recorded;
 pub use servers::{MayStart, Program};
 pub use setup::{Adopt, Agents, Options, Runnable, Setup};

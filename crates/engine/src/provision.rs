@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_kernel::Allowance;
 use weir_spec::manifest::{self, Manifest, Source};
 use weir_spec::{Access, Role, Scope};
-use weir_tools::{Builtin, Bundle, Grants, Kind, Level, Module, Offer};
+use weir_tools::{Builtin, Bundle, Gate, Grants, Kind, Level, Module, Offer};
 use weir_types::{Effect, OnInterrupt, Risk, ToolDefinition};
 
 use crate::budgets::Budgets;
@@ -38,8 +38,13 @@ pub fn tools(agent: &manifest::Agent, offers: &[Offer]) -> Vec<weir_kernel::Tool
     offers.iter().map(tool).collect()
 }
 
-/// Who may use what, as a manifest says; these hold every role and grant besides.
-pub fn grants(manifest: &Manifest, admins: impl IntoIterator<Item = String>) -> Grants {
+/// What decides, as a manifest says; these hold every role and grant besides. The one place where a gate is made.
+pub fn gate(manifest: &Manifest, admins: impl IntoIterator<Item = String>) -> Arc<dyn Gate> {
+    Arc::new(grants(manifest, admins))
+}
+
+/// Who may use what.
+fn grants(manifest: &Manifest, admins: impl IntoIterator<Item = String>) -> Grants {
     let groups = manifest.groups.iter().flatten();
     let members =
         |members: &BTreeSet<weir_spec::Principal>| members.iter().map(ToString::to_string).collect();
@@ -56,6 +61,11 @@ pub fn grants(manifest: &Manifest, admins: impl IntoIterator<Item = String>) -> 
         grants: manifest.grants.iter().map(|(tool, grants)| (tool.clone(), granted(grants))).collect(),
         acl: manifest.agents.iter().map(|(name, agent)| (name.clone(), executing(agent))).collect(),
     }
+}
+
+/// The tools of an agent that somebody has to approve, whatever else is said about them.
+pub fn always_asked(agent: &manifest::Agent) -> BTreeSet<String> {
+    agent.tools.iter().filter(|tool| tool.approval.is_some()).map(|tool| tool.name.clone()).collect()
 }
 
 /// What a project allows in all, as a manifest says; these may put more in.

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use weir_mcp::{Accepts, Call, CallError, Connections, Definition, Headers, Server, Target};
 use weir_spec::manifest::{self, Manifest, McpSource, Source, Transport};
 use weir_spec::{SecretRef, canonical};
-use weir_tools::{Done, Failed, Grants, ServerCall, Servers};
+use weir_tools::{Done, Failed, Gate, ServerCall, Servers};
 use weir_types::{Explain, Hash};
 
 use crate::credentials::{CredentialError, Credentials};
@@ -48,7 +48,7 @@ pub(crate) struct Means {
     /// What starts programs, in front of their own words.
     pub(crate) launcher: Vec<String>,
     /// Who is in which group.
-    pub(crate) grants: Grants,
+    pub(crate) gate: Arc<dyn Gate>,
 }
 
 /// A server, and what a program is given.
@@ -131,7 +131,7 @@ impl Inner {
                 Server::Stdio { argv: argv.clone() }
             }
             Transport::Http(url) => {
-                let groups = self.means.grants.groups_of(principal);
+                let groups = self.means.gate.groups_of(principal);
                 let resolved = self.means.credentials.resolve(server, principal, &groups).await;
                 let resolved = resolved.map_err(|error| unwelcome(shown_as, &error))?;
                 if let Some(resolved) = resolved {

@@ -1,6 +1,7 @@
 //! What every agent's tools are made with: one network, one sandbox, one set of connections for the whole process, and who
 //! holds every grant in it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use weir_blobs::Blobs;
 use weir_mcp::Connections;
 use weir_secrets::{Places, Redactor};
 use weir_spec::manifest::{self, Manifest};
-use weir_tools::{Live, Net, Redact, Sandbox, Setup, Toolbox};
-use weir_types::Block;
+use weir_tools::{Decision, Gate, Live, Net, Redact, Request, Sandbox, Setup, Toolbox};
+use weir_types::{Block, Verdict};
 
 use crate::credentials::{CredentialFile, Credentials};
 use crate::provision;
@@ -58,10 +59,10 @@ impl Workshop {
     pub fn equip(&self, manifest: &Manifest, agent: &manifest::Agent) -> Equipped {
         let offers = provision::offers(manifest, agent);
         let tools = provision::tools(agent, &offers);
-        let grants = provision::grants(manifest, self.admins.iter().cloned());
+        let gate = provision::gate(manifest, self.admins.iter().cloned());
         let setup = Setup {
-            servers: Arc::new(self.servers(manifest, agent, grants.clone())),
-            gate: Arc::new(grants),
+            servers: Arc::new(self.servers(manifest, agent, Arc::clone(&gate))),
+            gate: Arc::new(Asks { gate, tools: provision::always_asked(agent) }),
             live: self.live.clone(),
             blobs: Arc::clone(&self.blobs),
             redact: Arc::new(Redacting(self.redactor.clone())),
@@ -72,12 +73,7 @@ impl Workshop {
         Equipped { tools, toolbox: Arc::new(Toolbox::new(setup, offers)) }
     }
 
-    fn servers(
-        &self,
-        manifest: &Manifest,
-        agent: &manifest::Agent,
-        grants: weir_tools::Grants,
-    ) -> AgentServers {
+    fn servers(&self, manifest: &Manifest, agent: &manifest::Agent, gate: Arc<dyn Gate>) -> AgentServers {
         let declared = manifest.credentials.clone();
         let (file, places, redactor) = (self.credentials.clone(), self.places.clone(), self.redactor.clone());
         let means = Means {
@@ -85,9 +81,37 @@ impl Workshop {
             credentials: Credentials::new(declared, file, places, redactor),
             may_start: Arc::clone(&self.may_start),
             launcher: self.sandbox.supervised_prefix(),
-            grants,
+            gate,
         };
         AgentServers::new(manifest, agent, means)
+    }
+}
+
+/// Grants, and besides them what an agent's entries say about approval.
+struct Asks {
+    gate: Arc<dyn Gate>,
+    tools: BTreeSet<String>,
+}
+
+impl Gate for Asks {
+    fn admit(&self, principal: &str, agent: &str) -> Decision {
+        self.gate.admit(principal, agent)
+    }
+
+    fn may_approve(&self, by: &str, asker: &str, agent: &str) -> Decision {
+        self.gate.may_approve(by, asker, agent)
+    }
+
+    fn decide(&self, request: &Request<'_>) -> Decision {
+        let decision = self.gate.decide(request);
+        let asks = request.approved_by.is_none() && self.tools.contains(request.tool);
+        if asks && decision.verdict == Verdict::Allow {
+            return Decision::ask(
+                "approval: always",
+                "its entry in the agent's spec says `approval: always`",
+            );
+        }
+        decision
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 use weir_types::{
     Block, BranchName, CallId, Effect, EventId, FailureClass, Hash, Json, Kind, NanoUsd, OnInterrupt,
-    OwnerId, Risk, RunId, Seq, SessionId, Stop, Timestamp, Usage,
+    OwnerId, Risk, RunId, Saw, Seq, SessionId, Stop, Timestamp, Usage,
 };
 
 pub use self::words::*;
@@ -320,6 +320,9 @@ bodies! {
         because: String,
         /// Whether it only pretends.
         stub: bool,
+        /// What that depended on beside the call. Decisions from before there was a record of it have none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        saw: Option<Saw>,
     }
     /// It is about to run.
     "tool.started" ToolStarted {

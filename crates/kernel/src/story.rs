@@ -206,7 +206,7 @@ impl Story {
     }
 
     pub(crate) fn decided(&mut self, call: CallId, outcome: Verdict) {
-        self.add(ToolDecided { call, outcome, rule: None, because: "so".into(), stub: false });
+        self.add(ToolDecided { call, outcome, rule: None, because: "so".into(), stub: false, saw: None });
     }
 
     pub(crate) fn ask_someone(&mut self, call: CallId, expires: Option<Timestamp>) {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use weir_types::{Timestamp, Verdict};
+use weir_types::{Saw, Timestamp, Verdict};
 
 /// The steps of the pipeline, in order. Those after [`Step::Stub`] belong to running the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,12 +57,15 @@ pub struct Decision {
     pub stub: bool,
     /// When a request for approval becomes void.
     pub expires: Option<Timestamp>,
+    /// What it depended on beside the call.
+    pub saw: Saw,
 }
 
 impl Decision {
     /// It may.
     pub fn allow(because: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Allow, rule: None, because: because.into(), stub: false, expires: None }
+        let (verdict, rule, because) = (Verdict::Allow, None, because.into());
+        Self { verdict, rule, because, stub: false, expires: None, saw: Saw::default() }
     }
 
     /// It may not.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_types::{Effect, Json, Risk};
+use weir_types::{Effect, Json, Level, Risk, Saw};
 
 use crate::decision::{Decision, Step};
 
@@ -20,7 +20,18 @@ pub trait Gate: Send + Sync {
         ))
     }
 
-    /// Whether the call may run. Has no effect, and the same request always gets the same answer.
+    /// The groups someone is in, as `group:…`, sorted.
+    fn groups_of(&self, _principal: &str) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether someone holds every role and grant.
+    fn is_admin(&self, _principal: &str) -> bool {
+        false
+    }
+
+    /// Whether the call may run. Has no effect, and the same request always gets the same answer. Of what it looked at, it
+    /// says what nobody else knows: groups, and what rules that only watch would have done.
     fn decide(&self, request: &Request<'_>) -> Decision;
 }
 
@@ -47,33 +58,6 @@ pub struct Request<'a> {
     pub access: Level,
     /// Who approved it, if someone did, with exactly these arguments.
     pub approved_by: Option<&'a str>,
-}
-
-/// What a call needs and a grant gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Looking.
-    Read,
-    /// Changing.
-    Write,
-}
-
-impl Level {
-    /// What a call with this effect needs.
-    pub fn needed_for(effect: Effect) -> Self {
-        match effect {
-            Effect::Read => Self::Read,
-            Effect::Idempotent | Effect::Write => Self::Write,
-        }
-    }
-
-    /// The word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
-    }
 }
 
 /// Access lists and grants of a project. Principals are `user:…`, `serviceaccount:…` and `group:…`.
@@ -106,15 +90,6 @@ impl Grants {
             [tool, source].into_iter().filter_map(move |what| self.grants.get(what)?.get(name).copied())
         });
         levels.max()
-    }
-
-    /// The groups someone is in, as `group:…`.
-    pub fn groups_of(&self, principal: &str) -> Vec<String> {
-        self.names_of(principal).skip(1).map(str::to_owned).collect()
-    }
-
-    fn is_admin(&self, principal: &str) -> bool {
-        self.names_of(principal).any(|name| self.admins.contains(name))
     }
 
     /// A principal and the groups it is in.
@@ -150,7 +125,22 @@ impl Gate for Grants {
         )
     }
 
+    fn groups_of(&self, principal: &str) -> Vec<String> {
+        self.names_of(principal).skip(1).map(str::to_owned).collect()
+    }
+
+    fn is_admin(&self, principal: &str) -> bool {
+        self.names_of(principal).any(|name| self.admins.contains(name))
+    }
+
     fn decide(&self, request: &Request<'_>) -> Decision {
+        let groups = self.groups_of(request.principal);
+        Decision { saw: Saw { groups, ..Saw::default() }, ..self.granted(request) }
+    }
+}
+
+impl Grants {
+    fn granted(&self, request: &Request<'_>) -> Decision {
         let Request { principal, tool, source, effect, access, .. } = *request;
         let needed = Level::needed_for(effect);
         let (word, offered) = (needed.as_str(), access.as_str());

@@ -31,7 +31,7 @@ pub use builtin::Builtin;
 pub use call::{Asked, Done, Failed, Permit, Started, Trace, World};
 pub use decision::{Decision, Step};
 pub use files::{Edit, FileInfo, Files, FilesError};
-pub use gate::{Gate, Grants, Level, Request};
+pub use gate::{Gate, Grants, Request};
 pub use live::Live;
 pub use memory::{Memory, MemoryError, Note, Remembered};
 pub use net::Net;
@@ -44,3 +44,4 @@ pub use sandbox::{
 pub use script::{Bundle, Module};
 pub use servers::{NoSecrets, Redact, ServerCall, Servers};
 pub use toolbox::{DEPTH_MAX, Setup, Toolbox};
+pub use weir_types::Level;

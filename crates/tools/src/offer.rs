@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use weir_types::{Effect, Json, Risk, ToolDefinition};
+use weir_types::{Effect, Json, Level, Risk, ToolDefinition};
 
 use crate::builtin::Builtin;
-use crate::gate::Level;
 use crate::script::Bundle;
 
 /// A tool as an agent has it.

@@ -24,14 +24,13 @@ use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use weir_types::Outcome;
+use weir_types::{Level, Outcome};
 
 use self::console::Console;
 use self::host::{Event, FETCHES_AT_ONCE, Reach};
 use self::pool::{Full, Pool};
 use self::vm::{Call, Ended};
 use crate::call::{Done, Failed, Started};
-use crate::gate::Level;
 use crate::offer::Offer;
 use crate::toolbox::Setup;
 

@@ -111,7 +111,18 @@ impl Toolbox {
 
     /// Whether a call may run: allowlist, schema, grant, rules, budget, and whether it is a stub. Has no effect.
     pub fn authorize(&self, asked: &Asked<'_>) -> Decision {
-        let Some(tool) = self.tools.get(asked.tool) else { return self.unlisted(asked) };
+        let tool = self.tools.get(asked.tool);
+        let mut decision = match tool {
+            Some(tool) => self.listed(asked, tool),
+            None => self.unlisted(asked),
+        };
+        decision.saw.access = tool.map(|tool| tool.offer.access);
+        decision.saw.principal = asked.principal.to_owned();
+        decision.saw.approved_by = asked.approved_by.map(str::to_owned);
+        decision
+    }
+
+    fn listed(&self, asked: &Asked<'_>, tool: &Tool) -> Decision {
         let offer = &tool.offer;
         if let Err(faults) = tool.schema.faults(&asked.input.to_value()) {
             let remedy = "call it again with arguments that fit its schema";

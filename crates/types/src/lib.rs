@@ -54,5 +54,5 @@ pub use reserved::{
 pub use secret_ref::{SecretRef, SecretRefError};
 pub use stop::StopReason;
 pub use time::{TimeError, Timestamp};
-pub use tool::{Effect, OnInterrupt, Outcome, Risk, Verdict};
+pub use tool::{Effect, Level, Observed, OnInterrupt, Outcome, Risk, Saw, Verdict};
 pub use usage::{MoneyError, NanoUsd, Price, Usage};

@@ -61,6 +61,34 @@ pub enum OnInterrupt {
     Retry,
 }
 
+/// What a call needs and a grant gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Looking.
+    Read,
+    /// Changing.
+    Write,
+}
+
+impl Level {
+    /// What a call with this effect needs.
+    pub fn needed_for(effect: Effect) -> Self {
+        match effect {
+            Effect::Read => Self::Read,
+            Effect::Idempotent | Effect::Write => Self::Write,
+        }
+    }
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
 /// Whether a call may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -71,6 +99,45 @@ pub enum Verdict {
     Deny,
     /// If someone says so.
     Ask,
+}
+
+impl Verdict {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+            Self::Ask => "ask",
+        }
+    }
+}
+
+/// What a decision about a call depended on that is not in the call itself. With it, the call can be decided again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Saw {
+    /// On whose behalf.
+    pub principal: String,
+    /// The groups that one was in, as `group:…`, sorted. None, where it did not come to that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
+    /// The highest level that the agent's entry offered. None, where the agent did not list the tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<Level>,
+    /// Who had approved it, with exactly these arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved_by: Option<String>,
+    /// What rules that only watch would have done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub observed: Vec<Observed>,
+}
+
+/// What a rule that only watches would have done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observed {
+    /// Which rule.
+    pub rule: String,
+    /// What it would have said.
+    pub outcome: Verdict,
 }
 
 /// What is known about the effect of a call that did not answer.

@@ -1,5 +1,6 @@
 //! `weir chat`: talk to an agent, line by line or once.
 
+mod asking;
 mod editor;
 mod prompted;
 mod slash;
@@ -108,6 +109,8 @@ impl Explain for ChatError {
 /// A chat before its next words.
 struct Chat<'a> {
     args: &'a Args,
+    /// On whose behalf a new session acts.
+    principal: String,
     /// The name of the agent's model.
     model: String,
     talk: Talk<'a>,
@@ -146,7 +149,8 @@ async fn chat<'h>(
 ) -> Outcome {
     let (address, found) = match &args.session {
         Some(session) => {
-            let address = which::find(&*host.journal, session).await?;
+            let sees = context.sees(&args.project).await?;
+            let address = which::find(&*host.journal, session, &sees).await?;
             let found = host.engine.state(&address, None).await?;
             check_agent(&found, &address, &args.agent)?;
             if let Some(pid) = host.engine.runner(&address).await? {
@@ -164,7 +168,8 @@ async fn chat<'h>(
         Some(directory) => fs::imported(directory, &*host.blobs, &context.out).await?,
         None => Vec::new(),
     };
-    let chat = Chat { args, model, talk, found, files };
+    let principal = context.identity.principal().to_owned();
+    let chat = Chat { args, principal, model, talk, found, files };
     match words {
         Some(words) => once(chat, words, &mut context.out).await,
         None => prompted::run(chat, host, context).await,
@@ -210,7 +215,7 @@ async fn once(mut chat: Chat<'_>, words: String, out: &mut Out) -> Outcome {
         turn.print_json(address, out)?;
     }
     out.flush()?;
-    turn.conclude(address, out)?;
+    turn.conclude(address, &chat.again(), out)?;
     if !out.json && chat.args.session.is_none() {
         out.aside(format_args!("{}", out.err.dim(&format!("session {address}"))));
     }
@@ -218,6 +223,11 @@ async fn once(mut chat: Chat<'_>, words: String, out: &mut Out) -> Outcome {
 }
 
 impl Chat<'_> {
+    /// The flags that a command to paste needs.
+    fn again(&self) -> String {
+        self.args.tools.again(&self.args.project)
+    }
+
     /// Whether a crash has left a run that nobody has taken up since.
     fn is_unfinished(&self) -> bool {
         self.found.as_ref().is_some_and(|session| {
@@ -232,7 +242,7 @@ impl Chat<'_> {
         }
         let new = New {
             agent: self.args.agent.clone(),
-            principal: self.args.tools.principal(),
+            principal: self.principal.clone(),
             title: self.args.title.clone(),
             files: self.files.clone(),
             ..New::default()

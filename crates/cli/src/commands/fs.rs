@@ -13,8 +13,9 @@ use weir_workspace::{Change, Files, Found, Mode, Scan, changes_in, checkout};
 use crate::commands::Context;
 use crate::commands::session::{host, place};
 use crate::host::Host;
-use crate::identity;
+use crate::identity::{self, Sees};
 use crate::output::Out;
+use crate::project::ProjectArgs;
 use crate::report::Outcome;
 use crate::show::{count, printable, size};
 use crate::table;
@@ -131,21 +132,27 @@ struct Taken {
 
 /// Runs one of them.
 pub(crate) async fn run(command: &Command, context: &mut Context) -> Outcome {
+    let sees = context.sees(&ProjectArgs::default()).await?;
     let host = host(context).await?;
     let out = &mut context.out;
     let done = match command {
-        Command::Ls(args) => ls(args, &host, out).await,
-        Command::Cat(args) => cat(args, &host, out).await,
-        Command::Export(args) => export(args, &host, out).await,
-        Command::Import(args) => import(args, &host, out).await,
+        Command::Ls(args) => ls(args, &sees, &host, out).await,
+        Command::Cat(args) => cat(args, &sees, &host, out).await,
+        Command::Export(args) => export(args, &sees, &host, out).await,
+        Command::Import(args) => import(args, &sees, &host, out).await,
     };
     host.stop().await;
     done
 }
 
 /// The files of a session, and which session that is.
-async fn files(session: &SessionArg, at: Option<&str>, host: &Host) -> Outcome<(Address, Files)> {
-    let address = session.find(&*host.journal).await?;
+async fn files(
+    session: &SessionArg,
+    at: Option<&str>,
+    sees: &Sees,
+    host: &Host,
+) -> Outcome<(Address, Files)> {
+    let address = session.find(&*host.journal, sees).await?;
     let at = match at {
         Some(at) => Some(place(&*host.journal, &address, at).await?),
         None => None,
@@ -164,8 +171,8 @@ pub(crate) fn views(files: &Files) -> impl Iterator<Item = FileView<'_>> {
     })
 }
 
-async fn ls(args: &LsArgs, host: &Host, out: &mut Out) -> Outcome {
-    let (_, files) = files(&args.session, args.at.as_deref(), host).await?;
+async fn ls(args: &LsArgs, sees: &Sees, host: &Host, out: &mut Out) -> Outcome {
+    let (_, files) = files(&args.session, args.at.as_deref(), sees, host).await?;
     if out.json {
         return views(&files).try_for_each(|view| out.object(&view));
     }
@@ -180,8 +187,8 @@ async fn ls(args: &LsArgs, host: &Host, out: &mut Out) -> Outcome {
     table::print(["SIZE", "", "PATH"], &views(&files).map(row).collect::<Vec<_>>(), out)
 }
 
-async fn cat(args: &CatArgs, host: &Host, out: &mut Out) -> Outcome {
-    let (address, files) = files(&args.session, args.at.as_deref(), host).await?;
+async fn cat(args: &CatArgs, sees: &Sees, host: &Host, out: &mut Out) -> Outcome {
+    let (address, files) = files(&args.session, args.at.as_deref(), sees, host).await?;
     let Some(entry) = files.get(&args.path) else {
         return Err(NoFile { address, path: args.path.clone() }.into());
     };
@@ -195,8 +202,8 @@ async fn cat(args: &CatArgs, host: &Host, out: &mut Out) -> Outcome {
     }
 }
 
-async fn export(args: &ExportArgs, host: &Host, out: &mut Out) -> Outcome {
-    let (_, files) = files(&args.session, args.at.as_deref(), host).await?;
+async fn export(args: &ExportArgs, sees: &Sees, host: &Host, out: &mut Out) -> Outcome {
+    let (_, files) = files(&args.session, args.at.as_deref(), sees, host).await?;
     checkout(&files, &args.directory, &*host.blobs).await?;
     if out.json {
         return out.document(&Written { directory: args.directory.clone(), files: files.len() });
@@ -205,8 +212,8 @@ async fn export(args: &ExportArgs, host: &Host, out: &mut Out) -> Outcome {
     out.line(format_args!("{} in {}", count(files.len() as u64, "file"), printable(&directory)))
 }
 
-async fn import(args: &ImportArgs, host: &Host, out: &mut Out) -> Outcome {
-    let (address, files) = files(&args.session, None, host).await?;
+async fn import(args: &ImportArgs, sees: &Sees, host: &Host, out: &mut Out) -> Outcome {
+    let (address, files) = files(&args.session, None, sees, host).await?;
     let Found { changes, skipped } =
         changes_in(&args.directory, &files, &ignoring_data(), &*host.blobs).await?;
     tell_skipped(&skipped, out);

@@ -83,7 +83,7 @@ pub(crate) async fn host(context: &Context) -> Outcome<Host> {
 }
 
 /// An engine that can run the agents of a project.
-async fn host_for(
+pub(crate) async fn host_for(
     context: &Context,
     project: &ProjectArgs,
     tools: &ToolArgs,
@@ -95,10 +95,11 @@ async fn host_for(
 }
 
 async fn print_history(args: &HistoryArgs, context: &mut Context) -> Outcome {
+    let sees = context.sees(&ProjectArgs::default()).await?;
     let store = context.store().await?;
     let detail = if args.all { Detail::All } else { Detail::Said };
     let printed = async {
-        let address = args.session.find(&store.journal).await?;
+        let address = args.session.find(&store.journal, &sees).await?;
         history::print(&store.journal, &address, detail, &mut context.out).await
     };
     let printed = printed.await;

@@ -4,16 +4,16 @@ mod call;
 
 use serde::Serialize;
 use weir_engine::provision;
-use weir_tools::{Builtin, Gate, Grants, Kind, Level, Live, Offer, Request};
+use weir_tools::{Builtin, Gate, Kind, Level, Live, Offer, Request};
 use weir_types::{Effect, Json, Risk, Verdict};
 
 use crate::commands::Context;
-use crate::output::Out;
+use crate::identity::admins;
 use crate::project::{self, ProjectArgs};
 use crate::report::Outcome;
 use crate::show::printable;
 use crate::table;
-use crate::workbench::{ToolArgs, admins};
+use crate::workbench::ToolArgs;
 
 pub(crate) use self::call::CallArgs;
 
@@ -59,18 +59,19 @@ struct View<'a> {
 /// Runs one of them.
 pub(crate) async fn run(command: &Command, context: &mut Context) -> Outcome {
     match command {
-        Command::List(args) => list(args, &mut context.out).await,
+        Command::List(args) => list(args, context).await,
         Command::Call(args) => call::run(args, context).await,
     }
 }
 
-async fn list(args: &ListArgs, out: &mut Out) -> Outcome {
+async fn list(args: &ListArgs, context: &mut Context) -> Outcome {
     let built = args.project.build().await?;
     let agent = project::agent(&built.manifest, &args.agent, &args.project.directory)?;
     let offers = provision::offers(&built.manifest, agent);
-    let (grants, principal) = (provision::grants(&built.manifest, admins()), args.tools.principal());
+    let gate = provision::gate(&built.manifest, admins(&context.data_dir));
+    let (principal, out) = (context.identity.principal(), &mut context.out);
     let live = args.tools.live();
-    let views = offers.iter().map(|offer| view(offer, granted(&grants, &principal, offer), &live));
+    let views = offers.iter().map(|offer| view(offer, granted(&*gate, principal, &args.agent, offer), &live));
     if out.json {
         return views.into_iter().try_for_each(|view| out.object(&view));
     }
@@ -113,7 +114,7 @@ fn row(view: &View<'_>) -> [String; 8] {
 }
 
 /// What the gate lets someone do with a tool, at most.
-fn granted(grants: &Grants, principal: &str, offer: &Offer) -> Option<&'static str> {
+fn granted(gate: &dyn Gate, principal: &str, agent: &str, offer: &Offer) -> Option<&'static str> {
     if let Kind::Builtin(Builtin::ResultRead) = offer.kind {
         // It comes with the results themselves.
         return Some(Level::Read.as_str());
@@ -122,7 +123,7 @@ fn granted(grants: &Grants, principal: &str, offer: &Offer) -> Option<&'static s
     let allows = |effect: Effect| {
         let request = Request {
             principal,
-            agent: "",
+            agent,
             tool: &offer.definition.name,
             source: &offer.source,
             callee: offer.callee(),
@@ -132,7 +133,7 @@ fn granted(grants: &Grants, principal: &str, offer: &Offer) -> Option<&'static s
             access: offer.access,
             approved_by: None,
         };
-        grants.decide(&request).verdict == Verdict::Allow
+        gate.decide(&request).verdict == Verdict::Allow
     };
     match (allows(Effect::Write), allows(Effect::Read)) {
         (true, _) => Some(Level::Write.as_str()),

@@ -25,7 +25,13 @@ fn help_and_version_are_answers() {
       test         Run the scenarios of tests/*.yaml
       chat         Talk to an agent, line by line or once
       session      Look at sessions, speak to them, and take them in hand
+      approvals    List the calls that wait for someone's approval
+      approve      Say yes to a call, and go on with the session that waited for it
+      deny         Say no to a call, and go on with the session that waited for it
+      budget       Look at what may be used, and what is left of it
       tools        List the tools of an agent, and try one
+      policy       See who may do what, why a call is allowed or denied, and what another policy would
+                   have decided
       fs           Look at the files of a session, at any of its events
       prompt       Look at what agents are told
       diff         Show what agents of one build may do that those of another may not
@@ -43,6 +49,7 @@ fn help_and_version_are_answers() {
       backup       Write the journal and its blobs into one archive, while others go on writing
       blob         Store, read and collect content by its hash
       doctor       Look for what is wrong with this set-up
+      whoami       Say who asks: which principal, in which groups, and whether that one is an admin
       completions  Print a completion script for a shell
       help         Print this message or the help of the given subcommand(s)
 
@@ -72,6 +79,10 @@ fn help_and_version_are_answers() {
               - never:  Never
               
               [default: auto]
+
+          --as <PRINCIPAL>
+              Act as someone else, with their grants and no others: `[actor]`, `serviceaccount:NAME`.
+              Only the owner of the data directory may
 
     Examples:
       weir demo

@@ -76,6 +76,7 @@ impl Actor {
             rule: decision.rule,
             because: decision.because,
             stub: decision.stub,
+            saw: Some(decision.saw),
         });
         if asks {
             self.decided(ApprovalRequested {
@@ -235,7 +236,8 @@ impl Actor {
                 Verdict::Allow if decision.stub && !call.stub => {
                     let because = "stub: it was cut off while writes were live, and now they are not; `--live-writes` \
                                    would repeat it";
-                    Decision { rule: Some(Step::Stub.to_string()), ..Decision::deny(because) }
+                    let rule = Some(Step::Stub.to_string());
+                    Decision { rule, saw: decision.saw, ..Decision::deny(because) }
                 }
                 Verdict::Allow => continue,
             };

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use weir_journal::now;
 use weir_kernel::Tool;
 use weir_tools::{Asked, Decision, Done, Failed, Permit};
-use weir_types::{Effect, Json, OnInterrupt, Risk, ToolDefinition};
+use weir_types::{Effect, Json, OnInterrupt, Risk, Saw, ToolDefinition};
 
 use super::Tools;
 
@@ -110,10 +110,12 @@ impl Tools for Functions {
     }
 
     fn authorize(&self, asked: &Asked<'_>) -> Decision {
-        match self.0.get(asked.tool) {
+        let decision = match self.0.get(asked.tool) {
             Some(_) => Decision::allow("the agent lists it"),
             None => Decision::deny(format!("there is no tool `{}`", asked.tool)),
-        }
+        };
+        let (principal, approved_by) = (asked.principal.to_owned(), asked.approved_by.map(str::to_owned));
+        Decision { saw: Saw { principal, approved_by, ..Saw::default() }, ..decision }
     }
 
     fn execute(&self, permit: Permit) -> BoxFuture<'static, Result<Done, Failed>> {

@@ -233,6 +233,33 @@ async fn decisions(world: &World, address: &Address) -> Vec<(String, String)> {
         .collect()
 }
 
+/// The yes that a call ran under is in its decision, given for it or for the session.
+#[tokio::test(start_paused = true)]
+async fn a_decision_names_whose_yes_it_counted() {
+    let world = careful();
+    let process = world.start().await;
+    let (address, asked) = asking(&process.engine, "careful", "do it").await;
+    let for_all = ApprovalGranted { scope: Scope::Session, ..yes(&asked[0], "user:boss") };
+    process.engine.approve(&address, for_all).await.unwrap();
+    process.engine.settle(&address).await.unwrap();
+    process.engine.say(&address, said("do it")).await.unwrap();
+    process.engine.settle(&address).await.unwrap();
+    let events = world.events(&address).await;
+    let saw = events.iter().filter_map(|event| match Body::decode(&event.kind, &event.payload).unwrap() {
+        Some(Body::ToolDecided(decided)) => {
+            let saw = decided.saw.expect("every decision says what it saw");
+            Some((decided.outcome, saw.principal, saw.approved_by))
+        }
+        _ => None,
+    });
+    let boss = || Some("user:boss".to_owned());
+    let mine = || "user:test".to_owned();
+    assert_eq!(
+        saw.collect::<Vec<_>>(),
+        [(Verdict::Ask, mine(), None), (Verdict::Allow, mine(), boss()), (Verdict::Allow, mine(), boss())]
+    );
+}
+
 /// Appends an event as somebody could who has the journal in hand.
 async fn append(world: &World, address: &Address, body: impl Into<Body>, actor: &str) {
     let body = body.into();
@@ -311,7 +338,8 @@ async fn a_repetition_needs_the_yes_as_well() {
         append(&world, &address, yes(question, "user:boss"), "user:boss").await;
         let (call, input_hash) = (question.id, question.input_hash);
         let because = "it was approved".to_owned();
-        let allowed = ToolDecided { call, outcome: Verdict::Allow, rule: None, because, stub: false };
+        let allowed =
+            ToolDecided { call, outcome: Verdict::Allow, rule: None, because, stub: false, saw: None };
         append(&world, &address, allowed, "user:test").await;
         let started = ToolStarted { call, attempt: 1, key: call.to_string(), input_hash, child: None };
         append(&world, &address, started, "user:test").await;
@@ -366,6 +394,7 @@ fn forgeries(question: &Approval) -> Vec<(&'static str, Vec<Body>)> {
         rule: None,
         because: "of course".into(),
         stub: false,
+        saw: None,
     }
     .into();
     let started: Body = ToolStarted {
@@ -436,6 +465,7 @@ fn approval_of_nothing() -> Approval {
         input_hash: weir_types::Hash::ZERO,
         why: String::new(),
         expires: None,
+        stub: false,
     }
 }
 

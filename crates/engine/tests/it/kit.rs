@@ -29,7 +29,7 @@ use weir_tools::{
 };
 use weir_types::{
     Block, BranchId, Catalog, Effect, Event, EventId, Hash, Json, Kind, ModelCard, OwnerId, Position,
-    Request, Risk, Seq, StreamName, Wire, text_of,
+    Request, Risk, Saw, Seq, StreamName, Wire, text_of,
 };
 
 /// Longest any test waits for anything, in the paused clock or the real one.
@@ -509,11 +509,12 @@ impl Tools for Gate {
         if self.2.revoked.lock().unwrap().contains(asked.tool) {
             return Decision::deny("the grant was taken back");
         }
+        let saw = Saw { principal: asked.principal.to_owned(), ..Saw::default() };
         match (asked.tool, asked.approved_by) {
-            ("ask" | "place", None) => Decision::ask("ask-first", "it needs a yes"),
+            ("ask" | "place", None) => Decision { saw, ..Decision::ask("ask-first", "it needs a yes") },
             ("hurry", None) => {
                 let expires = Some(weir_journal::now().after_millis(1));
-                Decision { expires, ..Decision::ask("ask-first", "it needs a yes") }
+                Decision { expires, saw, ..Decision::ask("ask-first", "it needs a yes") }
             }
             (tool, _) => self.whose(tool).authorize(asked),
         }

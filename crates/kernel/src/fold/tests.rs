@@ -231,7 +231,14 @@ fn a_result_that_comes_too_late_does_not_change_what_the_model_was_told() {
 #[test]
 fn a_call_keeps_its_child_and_its_stub() {
     let (mut story, [call]) = Story::of_calls(["child"]);
-    story.add(ToolDecided { call, outcome: Verdict::Allow, rule: None, because: "so".into(), stub: true });
+    story.add(ToolDecided {
+        call,
+        outcome: Verdict::Allow,
+        rule: None,
+        because: "so".into(),
+        stub: true,
+        saw: None,
+    });
     story.started(call);
     story.add(ToolStarted { call, attempt: 2, key: "k".into(), input_hash: Hash::ZERO, child: None });
     let Call { child, stub, attempt, state, .. } = story.call(call);

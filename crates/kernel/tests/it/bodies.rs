@@ -53,6 +53,21 @@ fn bill() -> impl Strategy<Value = Bill> {
     })
 }
 
+fn saw() -> impl Strategy<Value = Saw> {
+    let outcome = select(vec![Verdict::Allow, Verdict::Deny, Verdict::Ask]);
+    let observed = (text(), outcome).prop_map(|(rule, outcome)| Observed { rule, outcome });
+    let access = option::of(select(vec![Level::Read, Level::Write]));
+    (text(), texts(), access, option::of(text()), vec(observed, 0..3)).prop_map(
+        |(principal, groups, access, approved_by, observed)| Saw {
+            principal,
+            groups,
+            access,
+            approved_by,
+            observed,
+        },
+    )
+}
+
 pub(crate) fn allowance() -> impl Strategy<Value = Allowance> {
     let number = || option::of(any::<u64>());
     (number(), number(), option::of(nano()), number()).prop_map(
@@ -170,6 +185,7 @@ fn tool_kinds() -> Vec<BoxedStrategy<Body>> {
             rule: option::of(text()),
             because: text(),
             stub: any::<bool>(),
+            saw: option::of(saw()),
         }),
         body!(ToolStarted {
             call: call(),

@@ -39,7 +39,7 @@ const FIELDS: [(&str, &str); 45] = [
     ("run.cancelled", ""),
     ("run.parked", "why"),
     ("tool.requested", "call provider_id tool source input effect risk on_interrupt"),
-    ("tool.decided", "call outcome rule because stub"),
+    ("tool.decided", "call outcome rule because stub saw"),
     ("tool.started", "call attempt key input_hash child"),
     ("tool.completed", "call content changed_files stub whole log bill"),
     ("tool.failed", "call class message outcome log bill"),
@@ -128,6 +128,16 @@ fn fields_of_a_later_version_are_ignored() {
         String::from_utf8(body.encode().unwrap()).unwrap(),
         r#"{"call":"00000000000000000000000001","class":"x","message":"m","outcome":"denied"}"#
     );
+}
+
+#[test]
+fn decisions_from_before_they_said_what_they_saw_are_read() {
+    let kind: Kind = "tool.decided".parse().unwrap();
+    let payload =
+        br#"{"call":"00000000000000000000000001","outcome":"ask","rule":"r","because":"b","stub":true}"#;
+    let body = Body::decode(&kind, payload).unwrap().unwrap();
+    assert!(matches!(&body, Body::ToolDecided(decided) if decided.saw.is_none()), "{body:?}");
+    assert_eq!(body.encode().unwrap(), payload);
 }
 
 fn event(seq: u64, micros: i64, kind: &str, payload: &str) -> Event {

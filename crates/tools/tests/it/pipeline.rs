@@ -12,7 +12,7 @@ use weir_tools::{
     Asked, Builtin, DEPTH_MAX, Decision, Edit, Failed, FileInfo, Files, FilesError, Gate, Grants, Kind,
     Level, Live, Offer, Permit, Request, Toolbox,
 };
-use weir_types::{Effect, Hash, Json, Outcome, Risk, Verdict};
+use weir_types::{Effect, Hash, Json, Outcome, Risk, Saw, Verdict};
 
 use crate::support::{Answer, DEADLINE, Session, agent, builtin, remote};
 
@@ -65,6 +65,8 @@ fn refusals_name_the_step_the_reason_and_the_remedy() {
     let check = |(principal, tool, input, depth): (&str, &str, &str, u32), rule: &str, because: &str| {
         let decision = ask(&toolbox, principal, tool, input, depth);
         let expected = Decision { rule: Some(rule.to_owned()), ..Decision::deny(because) };
+        // What it saw is another test's.
+        let decision = Decision { saw: Saw::default(), ..decision };
         assert_eq!(decision, expected, "{principal} {tool} {input}");
     };
     check(
@@ -108,6 +110,32 @@ fn refusals_name_the_step_the_reason_and_the_remedy() {
         "budget",
         "budget: `writer` would be 9 agents deep, and 8 is the most; answer with what you have",
     );
+}
+
+/// What a decision depended on beside the call is told with it, whichever step decided, so that it can be made again.
+#[test]
+fn decisions_say_what_they_saw() {
+    let toolbox = toolbox(&Session::new(), Live::Nothing);
+    let engineers = || vec!["group:engineers".to_owned()];
+    let check = |tool: &str, input: &str, groups: Vec<String>, access: Option<Level>| {
+        for (principal, approved_by) in [("user:grace", None), ("user:grace", Some("user:ada"))] {
+            let input = Json::parse(input).unwrap();
+            let (call, session) = (mint_call(), mint_session());
+            let agent = "helper";
+            let asked = Asked { call, tool, input: &input, session, depth: 0, agent, principal, approved_by };
+            let approved_by = approved_by.map(str::to_owned);
+            let principal = principal.to_owned();
+            let expected = Saw { principal, groups: groups.clone(), access, approved_by, observed: vec![] };
+            assert_eq!(toolbox.authorize(&asked).saw, expected, "{tool}");
+        }
+    };
+    check("look", TO, engineers(), Some(Level::Write));
+    check("send", TO, engineers(), Some(Level::Write));
+    check("http", POST, engineers(), Some(Level::Read));
+    check("boss", TO, engineers(), Some(Level::Write));
+    // It did not come to groups.
+    check("send", "{}", vec![], Some(Level::Write));
+    check("rm", "{}", vec![], None);
 }
 
 #[test]

@@ -12,8 +12,9 @@ use weir_types::{Block, BranchName, Explain, Fault, Json, Seq, SessionId};
 use crate::args;
 use crate::commands::Context;
 use crate::host::Host;
-use crate::identity;
+use crate::identity::Sees;
 use crate::output::Out;
+use crate::project::ProjectArgs;
 use crate::report::Outcome;
 use crate::which::{SessionArg, free_branch};
 
@@ -218,14 +219,15 @@ pub(crate) async fn close(args: &WhyArgs, context: &mut Context) -> Outcome {
 
 /// Makes a branch.
 pub(crate) async fn fork(args: &ForkArgs, context: &mut Context) -> Outcome {
+    let sees = context.sees(&ProjectArgs::default()).await?;
     let host = super::host(context).await?;
-    let forked = fork_at(args, &host, &mut context.out).await;
+    let forked = fork_at(args, &sees, &host, &mut context.out).await;
     host.stop().await;
     forked
 }
 
-async fn fork_at(args: &ForkArgs, host: &Host, out: &mut Out) -> Outcome {
-    let from = args.session.find(&*host.journal).await?;
+async fn fork_at(args: &ForkArgs, sees: &Sees, host: &Host, out: &mut Out) -> Outcome {
+    let from = args.session.find(&*host.journal, sees).await?;
     let name = match &args.name {
         Some(name) => args::parse(name)?,
         None => free_branch(&*host.journal, &from).await?,
@@ -252,10 +254,11 @@ async fn change(
     context: &mut Context,
     input: impl AsyncFnOnce(&Host, &Address, &str) -> Outcome<Seq>,
 ) -> Outcome {
+    let sees = context.sees(&ProjectArgs::default()).await?;
     let host = super::host(context).await?;
     let changed = async {
-        let address = session.find(&*host.journal).await?;
-        let seq = input(&host, &address, &identity::principal()).await?;
+        let address = session.find(&*host.journal, &sees).await?;
+        let seq = input(&host, &address, context.identity.real()).await?;
         tell(&host, &address, seq, done, &mut context.out).await
     };
     let changed = changed.await;

@@ -7,11 +7,13 @@ use weir_types::{BranchName, SessionId, Timestamp, Usage};
 
 use crate::commands::Context;
 use crate::host::Host;
+use crate::identity::Sees;
 use crate::output::Out;
+use crate::project::ProjectArgs;
 use crate::report::Outcome;
 use crate::show::printable;
 use crate::table;
-use crate::which::Pages;
+use crate::which::{Pages, visible};
 
 /// How many sessions a person is shown.
 const ROWS_DEFAULT: usize = 50;
@@ -52,14 +54,15 @@ struct View<'a> {
 
 /// Lists sessions, the latest first.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
+    let sees = context.sees(&ProjectArgs::default()).await?;
     let host = super::host(context).await?;
-    let listed = list(args, &host, &mut context.out).await;
+    let listed = list(args, &sees, &host, &mut context.out).await;
     host.stop().await;
     listed
 }
 
-async fn list(args: &Args, host: &Host, out: &mut Out) -> Outcome {
-    let filter = ListFilter { status: args.status, agent: args.agent.clone(), ..ListFilter::default() };
+async fn list(args: &Args, sees: &Sees, host: &Host, out: &mut Out) -> Outcome {
+    let filter = ListFilter { status: args.status, agent: args.agent.clone(), ..visible(sees) };
     let mut pages = Pages::new(filter);
     let mut rows: Vec<(Address, Listed)> = Vec::new();
     while let Some(page) = pages.next(&*host.journal).await? {

@@ -146,9 +146,10 @@ struct View<'a> {
 
 /// Shows a session.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
+    let sees = context.sees(&args.project).await?;
     let host = super::host_for(context, &args.project, &ToolArgs::default(), None).await?;
     let shown = async {
-        let address = args.session.find(&*host.journal).await?;
+        let address = args.session.find(&*host.journal, &sees).await?;
         match args.request {
             Some(n) => request(&host, &address, n, &mut context.out).await,
             None => show(&host, &address, &mut context.out).await,
@@ -284,10 +285,11 @@ async fn request(host: &Host, address: &Address, n: usize, out: &mut Out) -> Out
 
 /// Prints the state of a session.
 pub(crate) async fn state(args: &StateArgs, context: &mut Context) -> Outcome {
+    let sees = context.sees(&ProjectArgs::default()).await?;
     let host = super::host(context).await?;
     let out = &mut context.out;
     let shown = async {
-        let address = args.session.find(&*host.journal).await?;
+        let address = args.session.find(&*host.journal, &sees).await?;
         let at = match &args.at {
             Some(at) => Some(place(&*host.journal, &address, at).await?),
             None => None,

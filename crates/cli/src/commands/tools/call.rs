@@ -22,7 +22,6 @@ use crate::agents::ProjectAgents;
 use crate::commands::Context;
 use crate::conversation::words;
 use crate::host::Host;
-use crate::identity;
 use crate::input::Input;
 use crate::output::Out;
 use crate::project::{self, ProjectArgs};
@@ -166,7 +165,7 @@ pub(crate) async fn run(args: &CallArgs, context: &mut Context) -> Outcome {
     let agents = OneCall { project, agent: args.agent.clone(), tool: args.tool.clone(), input };
     let host = Host::over(journal, store.blobs, &context.data_dir, agents).await?;
     let host = Host { bench, ..host };
-    let done = call(args, &host, &mut context.out).await;
+    let done = call(args, &host, context).await;
     host.stop().await;
     done
 }
@@ -182,22 +181,23 @@ async fn arguments(args: &CallArgs, out: &Out) -> Outcome<Json> {
     Ok(Json::parse(text.trim()).map_err(CallError::NotJson)?)
 }
 
-async fn call(args: &CallArgs, host: &Host, out: &mut Out) -> Outcome {
+async fn call(args: &CallArgs, host: &Host, context: &mut Context) -> Outcome {
     let address = host.engine.new_address();
     let new = New {
         agent: args.agent.clone(),
-        principal: args.tools.principal(),
+        principal: context.identity.principal().to_owned(),
         title: Some(format!("weir tools call {}", args.tool)),
         ..New::default()
     };
     let said = Said {
         content: vec![Block::text(format!("Call `{}`.", args.tool))],
-        actor: identity::principal(),
+        actor: context.identity.real().to_owned(),
         ..Said::default()
     };
     host.engine.begin(&address, new, said).await?;
     let came = host.engine.settle(&address).await?;
     let became = became(&*host.journal, &address).await?;
+    let out = &mut context.out;
     print(args, &address, &became, out)?;
     out.flush()?;
     verdict(args, became, came.message, out)

@@ -346,7 +346,7 @@ impl Sim {
             _ if known => Verdict::Allow,
             _ => Verdict::Deny,
         };
-        self.append(ToolDecided { call, outcome, rule: None, because: "so".into(), stub: false });
+        self.append(ToolDecided { call, outcome, rule: None, because: "so".into(), stub: false, saw: None });
         if outcome == Verdict::Ask {
             let expires = self.time().after_millis(60_000);
             self.request_approval(call, Some(expires));

@@ -1,0 +1,328 @@
+//! `weir policy explain`: the decision about one call, through the very gate of a run.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::Serialize;
+use weir_blobs::MemoryBlobs;
+use weir_journal::{mint_call, mint_session};
+use weir_spec::Principal;
+use weir_tools::{Asked, Decision, Step, Toolbox};
+use weir_types::{Effect, Explain, Fault, Json, Risk, Saw, Verdict};
+
+use crate::commands::Context;
+use crate::output::Out;
+use crate::project::{self, ProjectArgs};
+use crate::report::Outcome;
+use crate::show::{pad, printable};
+use crate::workbench::{ToolArgs, Workbench};
+
+const EXAMPLES: &str = r#"Examples:
+  weir policy explain --agent helper --tool bash --input '{"command":"ls"}'
+  weir policy explain --principal user:bob --agent helper --tool http --input '{"url":"https://example.com/"}'
+  weir policy explain --agent helper --tool bash --json | jq -r .outcome"#;
+
+/// The arguments of `weir policy explain`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// On whose behalf; whoever asks, if left out.
+    #[arg(long, value_name = "PRINCIPAL", value_parser = principal)]
+    principal: Option<Principal>,
+    /// The agent that would make the call.
+    #[arg(long)]
+    agent: String,
+    /// The tool, by the name the model knows.
+    #[arg(long)]
+    tool: String,
+    /// The arguments.
+    #[arg(
+        long,
+        value_name = "JSON",
+        default_value = "{}",
+        hide_default_value = true,
+        allow_hyphen_values = true
+    )]
+    input: String,
+    #[command(flatten)]
+    tools: ToolArgs,
+    #[command(flatten)]
+    project: ProjectArgs,
+}
+
+fn principal(text: &str) -> Result<Principal, String> {
+    match text.parse() {
+        Ok(Principal::Group(_)) | Err(_) => Err("write `user:NAME` or `serviceaccount:NAME`".to_owned()),
+        Ok(principal) => Ok(principal),
+    }
+}
+
+/// The arguments of the call are no JSON.
+#[derive(Debug, thiserror::Error)]
+#[error("the arguments are not JSON: {0}")]
+struct NotJson(serde_json::Error);
+
+impl Explain for NotJson {
+    fn code(&self) -> &'static str {
+        "cli::not-json"
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        r#"write them like '{"city":"Lisbon"}'; `weir tools list AGENT --json` shows what a tool takes"#
+            .into()
+    }
+
+    fn fault(&self) -> Fault {
+        Fault::Input
+    }
+}
+
+/// What came of it, and how.
+#[derive(Serialize)]
+struct Document<'a> {
+    outcome: Verdict,
+    principal: &'a str,
+    agent: &'a str,
+    tool: &'a str,
+    input: &'a Json,
+    effect: Option<Effect>,
+    risk: Option<Risk>,
+    /// The rule that decided, or the step.
+    rule: Option<&'a str>,
+    because: &'a str,
+    /// What would allow it.
+    remedy: Option<String>,
+    /// Whether it would only pretend.
+    stub: bool,
+    steps: Vec<Taken>,
+    saw: &'a Saw,
+}
+
+/// One step of the pipeline.
+#[derive(Serialize)]
+struct Taken {
+    step: &'static str,
+    answer: Said,
+    why: String,
+}
+
+/// What a step said.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Said {
+    Yes,
+    No,
+    Ask,
+    NotReached,
+}
+
+impl Said {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::No => "no",
+            Self::Ask => "ask",
+            Self::NotReached => "–",
+        }
+    }
+}
+
+/// Explains a decision.
+pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
+    let input = Json::parse(args.input.trim()).map_err(NotJson)?;
+    let built = args.project.build().await?;
+    let agent = project::agent(&built.manifest, &args.agent, &args.project.directory)?;
+    let bench = Workbench::new(&args.tools, &args.project.directory, &context.data_dir);
+    let toolbox = bench.equip(&built.manifest, agent, Arc::new(MemoryBlobs::new())).toolbox;
+    let named = args.principal.as_ref().map(ToString::to_string);
+    let principal = named.as_deref().unwrap_or_else(|| context.identity.principal()).to_owned();
+    let asked = Asked {
+        call: mint_call(),
+        tool: &args.tool,
+        input: &input,
+        session: mint_session(),
+        depth: 0,
+        agent: &args.agent,
+        principal: &principal,
+        approved_by: None,
+    };
+    let explained = explain(&toolbox, &asked);
+    let (effect, risk) = toolbox.strictness(&args.tool, &input).unzip();
+    let Explained { decision, steps } = explained;
+    let document = Document {
+        outcome: decision.verdict,
+        principal: &principal,
+        agent: &args.agent,
+        tool: &args.tool,
+        input: &input,
+        effect,
+        risk,
+        rule: decision.rule.as_deref(),
+        because: &decision.because,
+        remedy: remedy(&decision, &asked),
+        stub: decision.stub,
+        steps,
+        saw: &decision.saw,
+    };
+    if context.out.json {
+        return context.out.document(&document);
+    }
+    print(&document, &mut context.out)
+}
+
+struct Explained {
+    decision: Decision,
+    steps: Vec<Taken>,
+}
+
+/// Asks the gate what it asks itself in a run: whether someone may talk to the agent, and whether the call may run.
+fn explain(toolbox: &Toolbox, asked: &Asked<'_>) -> Explained {
+    let admitted = toolbox.admit(asked.principal, asked.agent);
+    let is_admitted = admitted.verdict == Verdict::Allow;
+    let decision = toolbox.authorize(asked);
+    let decided_at = step_of(&decision);
+    let said = |step: Step| match decided_at {
+        _ if !is_admitted => Said::NotReached,
+        Some(at) if step < at => Said::Yes,
+        Some(at) if step > at => Said::NotReached,
+        Some(_) if decision.verdict == Verdict::Ask => Said::Ask,
+        Some(_) if decision.verdict == Verdict::Deny => Said::No,
+        Some(_) | None => Said::Yes,
+    };
+    let admission = Taken {
+        step: "acl",
+        answer: if is_admitted { Said::Yes } else { Said::No },
+        why: reason(&admitted).to_owned(),
+    };
+    let step = |step: Step| {
+        let answer = said(step);
+        let why = match answer {
+            Said::No | Said::Ask => reason(&decision).to_owned(),
+            Said::NotReached => "not reached".to_owned(),
+            Said::Yes => why(step, &decision, asked),
+        };
+        Taken { step: step.as_str(), answer, why }
+    };
+    let steps = [Step::Allowlist, Step::Schema, Step::Grant, Step::Rules].map(step);
+    let mut steps: Vec<Taken> = std::iter::once(admission).chain(steps).collect();
+    // Who says yes to a call says yes to what it would do then.
+    if is_admitted && decision.verdict != Verdict::Deny {
+        let why = why(Step::Stub, &decision, asked);
+        steps.push(Taken { step: Step::Stub.as_str(), answer: Said::Yes, why });
+    } else {
+        let why = "not reached".to_owned();
+        steps.push(Taken { step: Step::Stub.as_str(), answer: Said::NotReached, why });
+    }
+    let decision = if is_admitted { decision } else { Decision { saw: decision.saw, ..admitted } };
+    Explained { decision, steps }
+}
+
+/// Why, without the name of the step and what would allow it: these stand elsewhere.
+fn reason(decision: &Decision) -> &str {
+    let because = decision.because.as_str();
+    match step_of(decision) {
+        Some(step) if step != Step::Rules => {
+            let reason = because.strip_prefix(step.as_str()).and_then(|rest| rest.strip_prefix(": "));
+            let reason = reason.unwrap_or(because);
+            reason.rsplit_once("; ").map_or(reason, |(reason, _)| reason)
+        }
+        _ => because,
+    }
+}
+
+/// The step that had the last word; none, if nothing was said against the call, nor for it by name.
+fn step_of(decision: &Decision) -> Option<Step> {
+    let rule = decision.rule.as_deref()?;
+    let steps = [Step::Allowlist, Step::Schema, Step::Grant];
+    // A rule may be called like a step; a step says its name.
+    let step = steps
+        .into_iter()
+        .find(|step| rule == step.as_str() && decision.because.starts_with(&format!("{step}: ")));
+    Some(step.unwrap_or(Step::Rules))
+}
+
+/// Why a step has nothing against the call.
+fn why(step: Step, decision: &Decision, asked: &Asked<'_>) -> String {
+    match step {
+        Step::Allowlist => format!("agent `{}` lists it", asked.agent),
+        Step::Schema => "the arguments fit".to_owned(),
+        Step::Grant if decision.rule.is_none() => decision.because.clone(),
+        Step::Grant => format!("`{}` may use it", asked.principal),
+        Step::Rules if decision.rule.is_some() => decision.because.clone(),
+        Step::Rules => "no rule is about it".to_owned(),
+        Step::Stub if decision.stub => {
+            format!("it would only pretend; `--live-writes={}` lets it happen", asked.tool)
+        }
+        Step::Stub => "it would really happen".to_owned(),
+        Step::Budget | Step::Credentials => String::new(),
+    }
+}
+
+/// What would allow it.
+fn remedy(decision: &Decision, asked: &Asked<'_>) -> Option<String> {
+    match (decision.verdict, decision.rule.as_deref(), step_of(decision)) {
+        (Verdict::Allow, ..) => None,
+        (Verdict::Ask, ..) => Some(format!(
+            "the yes of somebody who may approve what `{}` does: it parks the run, and `weir approvals` lists it",
+            asked.agent
+        )),
+        (Verdict::Deny, Some(rule), Some(Step::Rules)) => {
+            Some(format!("the rule `{rule}` would have to say something else, or another one before it"))
+        }
+        (Verdict::Deny, ..) => {
+            let (_, remedy) = decision.because.rsplit_once("; ")?;
+            Some(remedy.strip_suffix(" would allow it").unwrap_or(remedy).to_owned())
+        }
+    }
+}
+
+fn print(document: &Document<'_>, out: &mut Out) -> Outcome {
+    let word = document.outcome.as_str();
+    let word = match document.outcome {
+        Verdict::Allow => out.paint.bold(word).into_owned(),
+        Verdict::Ask => out.paint.warn(word).into_owned(),
+        Verdict::Deny => out.paint.error(word).into_owned(),
+    };
+    let rule = document.rule.map_or_else(String::new, |rule| format!(" by `{}`", printable(rule)));
+    out.line(format_args!(
+        "{word}{rule}: {} → {} → {}",
+        printable(document.principal),
+        printable(document.agent),
+        printable(document.tool)
+    ))?;
+    for taken in &document.steps {
+        let (answer, step) = (pad(taken.answer.word(), 3), pad(taken.step, 9));
+        let line = format!("  {answer}  {step}  {}", printable(&taken.why));
+        let line = match taken.answer {
+            Said::NotReached => out.paint.dim(&line).into_owned(),
+            Said::No => out.paint.error(&line).into_owned(),
+            Said::Ask => out.paint.warn(&line).into_owned(),
+            Said::Yes => line,
+        };
+        out.line(format_args!("{line}"))?;
+    }
+    out.line(format_args!("looked at: {}", printable(&looked_at(document))))?;
+    for observed in &document.saw.observed {
+        let (rule, outcome) = (printable(&observed.rule), observed.outcome.as_str());
+        out.line(format_args!("observed: rule `{rule}` would have said {outcome}"))?;
+    }
+    if let Some(remedy) = &document.remedy {
+        out.line(format_args!("to allow it: {}", printable(remedy)))?;
+    }
+    Ok(())
+}
+
+/// What the decision depended on, beside the call.
+fn looked_at(document: &Document<'_>) -> String {
+    let saw = document.saw;
+    let mut words = vec![document.principal.to_owned()];
+    words.push(match saw.groups.as_slice() {
+        [] => "no groups".to_owned(),
+        groups => groups.join(", "),
+    });
+    words.extend(saw.access.map(|access| format!("access {}", access.as_str())));
+    words.extend(document.effect.map(|effect| format!("effect {}", effect.as_str())));
+    words.extend(document.risk.map(|risk| format!("risk {}", risk.as_str())));
+    words.push(format!("input {}", document.input.as_str()));
+    words.join(" · ")
+}
