@@ -115,7 +115,9 @@ impl Checked {
         if written::has_templates(text) {
             let message = "a template says nothing until someone fills it in, which nobody does".to_owned();
             let help = "write what `?principal` and `?resource` stand for".to_owned();
-            problems.push(Problem { place: whole(), kind: Kind::Type, message, help });
+            let start = text.find("?principal").or_else(|| text.find("?resource")).unwrap_or(0);
+            let place = Place::Written { path: path.to_owned(), start, end: start };
+            problems.push(Problem { place, kind: Kind::Type, message, help });
         }
         for (range, policy) in policies {
             let place = Place::Written { path: path.to_owned(), start: range.start, end: range.end };
@@ -169,15 +171,17 @@ impl Checked {
         let result = Validator::new(schema).validate(&self.set, ValidationMode::Strict);
         for error in result.validation_errors() {
             let place = self.place(error.policy_id(), error);
-            let help = "see `weir policy show --schema` for what policies may speak about";
+            let help = "docs/policies.md has what policies may speak about";
             problems.extend(place.map(|place| problem(place, Kind::Type, error, help)));
         }
         let wrong: BTreeSet<&PolicyId> = result.validation_errors().map(|error| error.policy_id()).collect();
         let warnings = result.validation_warnings().filter(|warning| !wrong.contains(warning.policy_id()));
+        let mut told = BTreeSet::new();
         for warning in warnings {
-            // What we write ourselves may well be about nothing that exists yet.
+            // What we write ourselves may well be about nothing that exists yet. One reason is enough.
             let place = self.place(warning.policy_id(), warning);
-            let written = place.filter(|place| matches!(place, Place::Written { .. }));
+            let written =
+                place.filter(|place| matches!(place, Place::Written { .. }) && told.insert(place.clone()));
             let help = "it has no effect as it is; mend it, or remove it";
             problems.extend(written.map(|place| problem(place, Kind::Never, warning, help)));
         }
@@ -206,14 +210,14 @@ fn place_of(diagnostic: &(impl Diagnostic + ?Sized), path: &str) -> Option<Place
 }
 
 fn problem(place: Place, kind: Kind, diagnostic: &(impl Diagnostic + ?Sized), otherwise: &str) -> Problem {
-    let help = diagnostic.help().map_or_else(|| otherwise.to_owned(), |help| help.to_string());
-    let message = diagnostic.to_string();
-    // Cedar begins with the number it has for the policy, which nobody knows.
-    let message = message
-        .strip_prefix("for policy `")
-        .and_then(|rest| rest.split_once("`, "))
-        .map_or(message.as_str(), |(_, message)| message);
-    Problem { place, kind, message: message.to_owned(), help }
+    let help = diagnostic.help().map_or_else(|| otherwise.to_owned(), |help| without_id(&help.to_string()));
+    Problem { place, kind, message: without_id(&diagnostic.to_string()), help }
+}
+
+/// Cedar begins with the name it has for a policy, which nobody else knows.
+fn without_id(message: &str) -> String {
+    let rest = message.strip_prefix("for policy `").and_then(|rest| rest.split_once("`, "));
+    rest.map_or(message, |(_, rest)| rest).to_owned()
 }
 
 /// Holds rules against their examples. Each rule alone: what others say is not what its examples are about.

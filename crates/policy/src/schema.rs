@@ -64,6 +64,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_page_about_policies_has_the_schema_and_examples_that_fit_it() {
+        let page = include_str!("../../../docs/policies.md");
+        assert!(page.contains(&format!("```cedarschema\n{SCHEMA}```")), "copy SCHEMA into docs/policies.md");
+        let example = page.split("```cedar\n").nth(1).unwrap().split("```").next().unwrap();
+        let written = [("policies/example.cedar".to_owned(), example.to_owned())].into();
+        let compiled = crate::compile(&crate::Source { written, ..crate::Source::default() }).unwrap();
+        assert_eq!(compiled.warnings, []);
+    }
+
+    #[test]
     fn the_schema_is_one() {
         let (_, warnings) = Schema::from_cedarschema_str(SCHEMA).unwrap();
         assert_eq!(warnings.map(|warning| warning.to_string()).collect::<Vec<_>>(), Vec::<String>::new());

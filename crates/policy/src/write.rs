@@ -220,7 +220,7 @@ fn faults(condition: &Condition, place: &Place) -> Vec<Problem> {
     tests_of(condition, &mut tests);
     let wrong = tests.into_iter().filter_map(|(path, test)| fact::Fact::new(path, test).err());
     let mut problems: Vec<Problem> = wrong
-        .map(|message| problem(message, "see https://docs.rs/regex for what patterns may hold"))
+        .map(|message| problem(message, "make it simpler; bounds such as `{60}` make it large"))
         .collect();
     let mut principals = Vec::new();
     principals_of(condition, &mut principals);

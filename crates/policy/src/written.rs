@@ -9,8 +9,8 @@ use cedar_policy::{ParseErrors, Policy, PolicySet};
 ///
 /// # Errors
 /// When it is no Cedar.
-pub(crate) fn split(text: &str) -> Result<Vec<(Range<usize>, Policy)>, ParseErrors> {
-    let set = PolicySet::from_str(text)?;
+pub(crate) fn split(text: &str) -> Result<Vec<(Range<usize>, Policy)>, Box<ParseErrors>> {
+    let set = PolicySet::from_str(text).map_err(Box::new)?;
     let mut policies: Vec<Policy> = set.policies().cloned().collect();
     // Cedar numbers them: `policy0`, `policy1`.
     policies.sort_by_key(|policy| {

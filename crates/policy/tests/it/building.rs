@@ -127,13 +127,13 @@ fn every_problem_is_told_at_once() {
     assert!(lines.contains(&1) && lines.contains(&4), "{lines:?} {found:#?}");
 }
 
-fn sample(principal: &str, tool: &str, input: serde_json::Value) -> Example {
+fn sample(principal: &str, tool: &str, input: &serde_json::Value) -> Example {
     let sample = Sample {
         principal: principal.to_owned(),
         agent: "writer".to_owned(),
         tool: tool.to_owned(),
         source: tool.to_owned(),
-        input: text(&input),
+        input: text(input),
         effect: Effect::Write,
         risk: Risk::High,
     };
@@ -152,13 +152,13 @@ fn examples_are_held_against_their_rule_alone() {
         Outcome::Deny,
     );
     mail.matches = vec![
-        sample("user:grace", "send", json!({"to": "x@evil.com"})),
-        sample("group:engineers", "send", json!({"to": "x@evil.com"})),
-        sample("user:eve", "send", json!({"to": "x@evil.com"})),
+        sample("user:grace", "send", &json!({"to": "x@evil.com"})),
+        sample("group:engineers", "send", &json!({"to": "x@evil.com"})),
+        sample("user:eve", "send", &json!({"to": "x@evil.com"})),
     ];
     mail.not = vec![
-        sample("user:grace", "send", json!({"to": "x@good.com"})),
-        sample("user:grace", "send", json!({"to": "x@evil.com"})),
+        sample("user:grace", "send", &json!({"to": "x@good.com"})),
+        sample("user:grace", "send", &json!({"to": "x@evil.com"})),
     ];
     // What comes before a rule is not what its examples are about.
     let rules = vec![rule("all", Condition::default(), Outcome::Deny), mail];
@@ -180,7 +180,7 @@ fn an_example_that_leaves_something_open_may_be_several_calls() {
     let both = |agents: [&str; 2]| {
         let mut calls = Vec::new();
         for agent in agents {
-            let mut one = sample("user:grace", "send", json!({})).calls;
+            let mut one = sample("user:grace", "send", &json!({})).calls;
             one[0].agent = agent.to_owned();
             calls.extend(one);
         }
@@ -199,7 +199,7 @@ fn an_example_that_leaves_something_open_may_be_several_calls() {
 fn one_bad_rule_in_a_thousand_is_found() {
     let mut rules: Vec<_> =
         (0..1000).map(|n| rule(&format!("r{n}"), tool(&format!("t{n}*")), Outcome::Deny)).collect();
-    rules[999].matches = vec![sample("user:grace", "send", json!({}))];
+    rules[999].matches = vec![sample("user:grace", "send", &json!({}))];
     let found = problems(&Source { rules: rules.clone(), ..source() });
     assert_eq!(found.len(), 1, "{found:#?}");
     assert_eq!(found[0].place, Place::Example { rule: 999, matches: true, index: 0 });
