@@ -1,7 +1,7 @@
 //! What convinces a server of who is asking: found at the last moment, for one request, and for nobody else.
 //!
 //! Two places say it. `weir.yaml` declares credentials: whose, of which kind and from where; it is the project's word and
-//! comes first. `.weir/credentials.local` keeps what `weir auth add` was given on this machine: it fills in the secret where
+//! comes first, once whoever runs it has stored the same words for that server. `.weir/credentials.local` keeps what `weir auth add` was given on this machine: it fills in the secret where
 //! the project names no place, and it serves servers that the project says nothing about. Within each, the principal itself
 //! comes before its groups, and these before everyone.
 //!
@@ -56,7 +56,7 @@ pub enum CredentialError {
         /// Whose it would be.
         principal: String,
     },
-    /// The project names a program that prints it, and nobody has approved that on this machine.
+    /// The project says where it is, and nobody has approved on this machine that it is sent to that server.
     #[error(
         "the credential of `{principal}` for `{server}` comes from `{from}`, which was never approved on this machine"
     )]
@@ -65,7 +65,7 @@ pub enum CredentialError {
         server: String,
         /// Whose it is.
         principal: String,
-        /// What would be started.
+        /// Where it is said to be.
         from: SecretRef,
     },
     /// The place it is said to be in has none.
@@ -280,22 +280,31 @@ impl Credentials {
         }
     }
 
-    /// A program that only the project names is not started: whoever wants it has stored the very same words.
+    /// What only the project names is neither started nor sent: a cloned one could name any variable, any file and any server.
+    /// Whoever wants it has stored the very same words for that server.
     async fn check_approved(
         &self,
         server: &str,
         holder: &Holder,
         from: &SecretRef,
     ) -> Result<(), CredentialError> {
-        if !matches!(from, SecretRef::Exec(_)) {
-            return Ok(());
-        }
-        let given = Given::From(from.clone());
-        if self.stored(server).await?.iter().any(|entry| entry.given == given) {
+        let wanted = self.placed(from);
+        let is_it = |entry: &Entry| matches!(&entry.given, Given::From(from) if self.placed(from) == wanted);
+        if self.stored(server).await?.iter().any(is_it) {
             return Ok(());
         }
         let (server, principal, from) = (server.to_owned(), holder.to_string(), from.clone());
         Err(CredentialError::NotApproved { server, principal, from })
+    }
+
+    /// A file is the same file, however it is named: `weir auth add` keeps whole paths.
+    fn placed(&self, from: &SecretRef) -> SecretRef {
+        match from {
+            SecretRef::File(path) => {
+                SecretRef::File(self.places.directory.join(path).to_string_lossy().into_owned())
+            }
+            SecretRef::Env(_) | SecretRef::Exec(_) => from.clone(),
+        }
     }
 
     async fn stored(&self, server: &str) -> Result<Vec<Entry>, CredentialFileError> {

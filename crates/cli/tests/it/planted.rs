@@ -108,9 +108,20 @@ fn credentials_reach_those_they_are_for_and_nobody_else() {
     let server = canary.server("");
     told.add(&server, "user:ada", ADA);
     told.add(&server, "user:bob", BOB);
-    // A program that the project names is started once its user wants it.
-    let from = ["--principal", "user:carol", "--from", "exec:./print-token.sh"];
-    told.ok(&[&["auth", "add", &server][..], &from].concat());
+    // A program that the project names is started once its user wants it, and a file is sent then.
+    let wanted = [("user:carol", "exec:./print-token.sh"), ("user:dan", "file:token.txt")];
+    for (principal, from) in wanted {
+        let session = told.chat(principal);
+        assert!(canary.heard().iter().all(|heard| heard.authorization.is_empty()), "{principal}");
+        let failed = told.project.payloads(&session, "tool.failed");
+        let add = format!("weir auth add {server} --principal {principal} --from {from}");
+        assert_eq!(
+            failed.iter().filter(|failed| field(failed, "message").contains(&add)).count(),
+            3,
+            "{failed:#?}"
+        );
+        told.ok(&["auth", "add", &server, "--principal", principal, "--from", from]);
+    }
     let whose = [("user:ada", ADA), ("user:bob", BOB), ("user:carol", EXEC), ("user:dan", FILE)];
     for (principal, secret) in whose {
         let session = told.chat(principal);

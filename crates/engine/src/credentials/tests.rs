@@ -80,8 +80,9 @@ async fn the_most_specific_holder_wins_and_the_project_before_the_machine() {
     check(&[], &stored[1..], "user:eve", None).await;
     // The project says where: that is where it is looked for.
     let of_eng = [("group:eng", Bearer, Some("env:MAIL"))];
-    check(&of_eng, &stored, "user:ada", authorization("Bearer from-the-variable")).await;
-    check(&of_eng, &stored, "user:eve", authorization("Bearer anyones-token")).await;
+    let approved = [&stored[..2], &[entry("group:eng", Bearer, "env:MAIL")]].concat();
+    check(&of_eng, &approved, "user:ada", authorization("Bearer from-the-variable")).await;
+    check(&of_eng, &approved, "user:eve", authorization("Bearer anyones-token")).await;
     // It says of which kind only: the stored one is sent so.
     check(&[("group:eng", Oauth, None)], &stored, "user:ada", authorization("Bearer token-of-ada")).await;
     check(
@@ -118,6 +119,31 @@ async fn a_program_that_only_the_project_names_is_not_started() {
 }
 
 #[tokio::test]
+async fn a_variable_or_a_file_that_only_the_project_names_is_not_sent() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("id_rsa"), TOKEN).unwrap();
+    for (from, value) in [("env:MAIL", "from-the-variable"), ("file:id_rsa", TOKEN)] {
+        let declared = [("user:ada", CredentialKind::Bearer, Some(from))];
+        let other = [entry("user:ada", CredentialKind::Bearer, "env:OTHER")];
+        for stored in [&[][..], &other] {
+            let credentials = credentials(directory.path(), &declared, stored);
+            let refused = credentials.resolve(SERVER, "user:ada", &[]).await.unwrap_err();
+            assert_eq!(
+                format!("{refused}; {}", refused.help()),
+                format!(
+                    "the credential of `user:ada` for `{SERVER}` comes from `{from}`, which was never approved on this machine; \
+                     approve it with `weir auth add {SERVER} --principal user:ada --from {from}`"
+                )
+            );
+        }
+        let same = [entry("user:ada", CredentialKind::Bearer, from)];
+        let credentials = credentials(directory.path(), &declared, &same);
+        let expected = ("authorization".to_owned(), format!("Bearer {value}"));
+        assert_eq!(sent(&credentials, "user:ada").await, Ok(Some(expected)));
+    }
+}
+
+#[tokio::test]
 async fn what_is_declared_and_not_there_is_an_error_that_says_how_to_add_it() {
     use CredentialKind::{Basic, Bearer};
     let explain = async |declared: Declared<'_>, stored: &[Entry]| {
@@ -132,7 +158,8 @@ async fn what_is_declared_and_not_there_is_an_error_that_says_how_to_add_it() {
          `weir auth add mcp://mail.example.com --principal group:eng`"
     );
     assert_eq!(
-        explain(&[("user:ada", Bearer, Some("env:NOWHERE"))], &[]).await,
+        explain(&[("user:ada", Bearer, Some("env:NOWHERE"))], &[entry("user:ada", Bearer, "env:NOWHERE")])
+            .await,
         "credentials::not-found | the credential of `user:ada` for `mcp://mail.example.com` comes from `env:NOWHERE`, but that \
          variable is not set | put it there, or store another with `weir auth add mcp://mail.example.com --principal user:ada`"
     );
