@@ -41,6 +41,7 @@ mod secrets;
 mod session;
 mod spent;
 mod transfer;
+mod truth;
 mod typed;
 mod usage;
 mod verify;
