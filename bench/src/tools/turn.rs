@@ -9,7 +9,8 @@ use futures_util::future::BoxFuture;
 use weir_bench::Error;
 use weir_bench::findings::Round;
 use weir_engine::{
-    Agents, Budgets, Engine, Explained, Functions, LockFiles, New, Options, Runnable, Said, Setup, Tools, get_time,
+    Agents, Budgets, Engine, Explained, Functions, LockFiles, New, Options, Runnable, Said, Setup, Tools,
+    get_time,
 };
 use weir_journal::MemoryJournal;
 use weir_kernel::{Agent, Limits, Tool};
@@ -74,7 +75,8 @@ async fn engine(
         limits: Limits::default(),
     };
     let model = Arc::new(Scripted::new(Script { replies })?);
-    let runnable = Runnable { agent, model, tools, manifest: Hash::of(b"bench"), budgets: Budgets::default() };
+    let runnable =
+        Runnable { agent, model, tools, manifest: Hash::of(b"bench"), budgets: Budgets::default() };
     let setup = Setup {
         journal: Arc::new(MemoryJournal::new(Arc::clone(&project.blobs))),
         blobs: Arc::clone(&project.blobs),

@@ -9,7 +9,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use weir_blobs::{Blobs, DirBlobs};
 use weir_engine::{
-    Address, Agents, Budgets, Engine, Explained, Functions, LockFiles, New, Options, Runnable, Said, Setup, get_time,
+    Address, Agents, Budgets, Engine, Explained, Functions, LockFiles, New, Options, Runnable, Said, Setup,
+    get_time,
 };
 use weir_journal_sqlite::SqliteJournal;
 use weir_kernel::{Agent, Limits};
@@ -79,7 +80,8 @@ impl World {
             limits: Limits::default(),
         };
         let tools = Arc::new(functions);
-        let runnable = Runnable { agent, model, tools, manifest: Hash::of(b"bench"), budgets: Budgets::default() };
+        let runnable =
+            Runnable { agent, model, tools, manifest: Hash::of(b"bench"), budgets: Budgets::default() };
         let setup = Setup {
             journal: Arc::clone(&journal) as _,
             blobs,

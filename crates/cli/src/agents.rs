@@ -281,12 +281,9 @@ pub(crate) fn script<'m>(manifest: &'m Manifest, agent: &Agent) -> Option<&'m Sc
 fn check_enforced(manifest: &Manifest) -> Result<(), AgentError> {
     let mut later: Vec<String> = Vec::new();
     for (is_there, name) in [
-        (!manifest.rules.is_empty(), "rules"),
-        (manifest.four_eyes, "four_eyes"),
         (!manifest.hooks.post_append.is_empty(), "hooks.post_append"),
         (!manifest.knowledge.is_empty(), "knowledge"),
         (manifest.routing != Routing::default(), "routing"),
-        (!manifest.policies.is_empty(), "policies"),
     ] {
         if is_there {
             later.push(format!("`{name}` of the project"));

@@ -4,12 +4,10 @@ mod places;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_policy::{
-    Agent, AgentRole, Condition, Example, Level, LoopRole, Outcome, Rule, Sample, Source, Test,
-};
+use weir_policy::{Agent, AgentRole, Condition, Example, LoopRole, Outcome, Rule, Sample, Source, Test};
 use weir_spec::manifest::{self, Manifest};
 use weir_spec::{Access, Approval, Diagnostic, Mode, Principal, Role, Sources, Verdict, builtin_names};
-use weir_types::{Effect, Json, Risk};
+use weir_types::{Effect, Json, Level, Risk};
 
 use self::places::Places;
 use crate::builtin;

@@ -72,6 +72,7 @@ mod adopt;
 mod draft;
 mod family;
 mod files;
+mod gate;
 mod hooks;
 mod input;
 mod live;

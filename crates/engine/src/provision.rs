@@ -1,15 +1,15 @@
 //! From a manifest to the tools of an agent: what each entry offers, and who may use it.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weir_kernel::Allowance;
 use weir_spec::manifest::{self, Manifest, Source};
-use weir_spec::{Access, Role, Scope};
-use weir_tools::{Builtin, Bundle, Gate, Grants, Kind, Level, Module, Offer};
+use weir_spec::{Access, Scope};
+use weir_tools::{Builtin, Bundle, Gate, Kind, Level, Module, Offer};
 use weir_types::{Effect, OnInterrupt, Risk, ToolDefinition};
 
 use crate::budgets::Budgets;
+use crate::gate::PolicyGate;
 
 /// What an agent of a manifest may call. Whoever has tools that can answer at length has one to read on, too.
 pub fn offers(manifest: &Manifest, agent: &manifest::Agent) -> Vec<Offer> {
@@ -38,34 +38,10 @@ pub fn tools(agent: &manifest::Agent, offers: &[Offer]) -> Vec<weir_kernel::Tool
     offers.iter().map(tool).collect()
 }
 
-/// What decides, as a manifest says; these hold every role and grant besides. The one place where a gate is made.
+/// What decides, as a manifest's policy says; these hold every role and grant besides. The one place where a gate is made.
 pub fn gate(manifest: &Manifest, admins: impl IntoIterator<Item = String>) -> Arc<dyn Gate> {
-    Arc::new(grants(manifest, admins))
-}
-
-/// Who may use what.
-fn grants(manifest: &Manifest, admins: impl IntoIterator<Item = String>) -> Grants {
-    let groups = manifest.groups.iter().flatten();
-    let members =
-        |members: &BTreeSet<weir_spec::Principal>| members.iter().map(ToString::to_string).collect();
-    let granted = |grants: &BTreeMap<weir_spec::Principal, Access>| {
-        grants.iter().map(|(principal, access)| (principal.to_string(), level(*access))).collect()
-    };
-    let executing = |agent: &manifest::Agent| {
-        let may = agent.acl.iter().filter(|(_, role)| **role == Role::Execute);
-        may.map(|(principal, _)| principal.to_string()).collect()
-    };
-    Grants {
-        admins: admins.into_iter().collect(),
-        groups: groups.map(|(name, group)| (format!("group:{name}"), members(group))).collect(),
-        grants: manifest.grants.iter().map(|(tool, grants)| (tool.clone(), granted(grants))).collect(),
-        acl: manifest.agents.iter().map(|(name, agent)| (name.clone(), executing(agent))).collect(),
-    }
-}
-
-/// The tools of an agent that somebody has to approve, whatever else is said about them.
-pub fn always_asked(agent: &manifest::Agent) -> BTreeSet<String> {
-    agent.tools.iter().filter(|tool| tool.approval.is_some()).map(|tool| tool.name.clone()).collect()
+    let admins: Vec<String> = admins.into_iter().collect();
+    Arc::new(PolicyGate::new(manifest, &admins))
 }
 
 /// What a project allows in all, as a manifest says; these may put more in.

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cedar_policy::{ActionConstraint, Effect, Policy, PolicyId, PolicySet, ValidationMode, Validator};
 use miette::Diagnostic;
+use weir_types::Level;
 
 use crate::policies::{Call, Parts, Policies};
 use crate::problem::{Kind, Place, Problem};
-use crate::source::{Example, Level, Outcome, Rule, Sample, Source};
+use crate::source::{Example, Outcome, Rule, Sample, Source};
 use crate::write::{self, Written};
 use crate::{schema, written};
 

@@ -38,6 +38,4 @@ pub use compile::{Compiled, compile};
 pub use policies::{Answer, Call, LoadError, Observed, Parts, Permission, Policies, Stored, StoredKind};
 pub use problem::{Kind, Place, Problem};
 pub use schema::SCHEMA;
-pub use source::{
-    Agent, AgentRole, Condition, Example, Level, LoopRole, Outcome, Rule, Sample, Source, Test,
-};
+pub use source::{Agent, AgentRole, Condition, Example, LoopRole, Outcome, Rule, Sample, Source, Test};

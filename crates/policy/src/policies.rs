@@ -119,7 +119,7 @@ impl Policies {
     }
 
     /// Whether someone may look at something that is stored, or change it.
-    pub fn may(&self, who: &str, level: crate::Level, stored: &Stored<'_>) -> Permission {
+    pub fn may(&self, who: &str, level: weir_types::Level, stored: &Stored<'_>) -> Permission {
         let kind = match stored.kind {
             StoredKind::Stream => &self.kinds.stream,
             StoredKind::Blob => &self.kinds.blob,

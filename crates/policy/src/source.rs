@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_types::{Effect, Json, Risk};
+use weir_types::{Effect, Json, Level, Risk};
 
 /// What a project says about who may do what. Principals are `user:…`, `group:…` and `serviceaccount:…`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,33 +48,6 @@ pub enum LoopRole {
     Read,
     /// Trigger it, and see it.
     Execute,
-}
-
-/// What a call needs and a grant gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Looking.
-    Read,
-    /// Changing.
-    Write,
-}
-
-impl Level {
-    /// What a call with this effect needs.
-    pub const fn needed_for(effect: Effect) -> Self {
-        match effect {
-            Effect::Read => Self::Read,
-            Effect::Idempotent | Effect::Write => Self::Write,
-        }
-    }
-
-    /// The word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
-    }
 }
 
 /// One rule.

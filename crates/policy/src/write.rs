@@ -1,11 +1,11 @@
 //! From what a project says to Cedar text, one policy at a time, each with its place.
 
-use weir_types::{Effect, Risk};
+use weir_types::{Effect, Level, Risk};
 
 use crate::fact;
 use crate::principal::Principal;
 use crate::problem::{Kind, Place, Problem};
-use crate::source::{AgentRole, Condition, Level, LoopRole, Outcome, Rule, Source, Test};
+use crate::source::{AgentRole, Condition, LoopRole, Outcome, Rule, Source, Test};
 use crate::text::{annotation, entity, joined, literal, pattern};
 
 /// One policy, as text.
@@ -40,6 +40,9 @@ when { context.mine || (context.shared && action == Action::"read") };
 @why("readers see what is theirs, and what everybody may know")
 permit (principal in Group::"reader", action == Action::"read", resource)
 when { context.mine || (context.shared && resource is Knowledge) };"#;
+
+/// What decisions about tools that always need approval are explained with. No rule can be called that.
+const ALWAYS: &str = "approval: always";
 
 /// Whoever asked may say yes.
 const ASKER: &str = r#"@id("builtin:asker")
@@ -160,9 +163,10 @@ fn always(source: &Source) -> Vec<Written> {
     for (agent, of) in &source.agents {
         for tool in &of.always_ask {
             let text = [
-                annotation("id", &format!("approval:{tool}")),
+                annotation("id", ALWAYS),
                 annotation("outcome", Outcome::RequireApproval.as_str()),
                 annotation("always", ""),
+                annotation("why", "its entry in the agent's spec says `approval: always`"),
                 "permit (principal, action == Action::\"call\", resource)\n".to_owned(),
                 format!("when {{ context.tool == {} && ", literal(tool)),
                 format!("context.agent == {} }};", entity("Agent", agent)),

@@ -58,6 +58,10 @@ impl Offer {
     /// What repeating this very call does.
     pub fn effect_of(&self, input: &Json) -> Effect {
         match &self.kind {
+            // An entry that offers reading says what its tool may be used for, not what every call of it does.
+            Kind::Builtin(Builtin::Http) if self.access == Level::Read => {
+                Builtin::Http.effect_of(input).unwrap_or(Effect::Write)
+            }
             Kind::Builtin(builtin) => builtin.effect_of(input).unwrap_or(self.effect),
             Kind::Script(_) | Kind::Server { .. } | Kind::Agent(_) => self.effect,
         }

@@ -133,7 +133,7 @@ fn granted(gate: &dyn Gate, principal: &str, agent: &str, offer: &Offer) -> Opti
             access: offer.access,
             approved_by: None,
         };
-        gate.decide(&request).verdict == Verdict::Allow
+        gate.decide(&request).verdict != Verdict::Deny
     };
     match (allows(Effect::Write), allows(Effect::Read)) {
         (true, _) => Some(Level::Write.as_str()),

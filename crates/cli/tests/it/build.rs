@@ -274,10 +274,7 @@ fn a_chat_records_the_build_it_ran_on() {
 #[test]
 fn what_is_not_done_yet_is_refused_and_not_ignored() {
     let weir = Weir::new();
-    weir.write(
-        "weir.yaml",
-        "four_eyes: true\nrouting: { canary_pct: 1 }\nknowledge: { paths: [docs] }\nrules:\n  - { id: no-shell, when: { tool: bash }, then: deny, why: no shell here }\n",
-    );
+    weir.write("weir.yaml", "routing: { canary_pct: 1 }\nknowledge: { paths: [docs] }\n");
     weir.write(
         "agents/helper/spec.yaml",
         "name: helper\nmodel: offline/echo\ntools: [{ name: bash, access: write }]\n",
@@ -286,7 +283,7 @@ fn what_is_not_done_yet_is_refused_and_not_ignored() {
     assert_snapshot!(weir.show(&["chat", "helper", "-m", "hello"]), @"
     exit 2
     -- stderr
-    error: this version does not do yet: `rules` of the project, `four_eyes` of the project, `knowledge` of the project, `routing` of the project
+    error: this version does not do yet: `knowledge` of the project, `routing` of the project
     help: it builds, but running it without them would not be what its spec says; remove them to try the rest
     ");
 }

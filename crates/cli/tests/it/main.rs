@@ -42,6 +42,7 @@ mod secrets;
 mod session;
 mod spent;
 mod transfer;
+mod truth;
 mod typed;
 mod usage;
 mod verify;

@@ -1,10 +1,8 @@
 //! Agents that call agents: linked, bounded, paid for, and behind the same gate.
 
-use std::sync::Arc;
-
 use weir_engine::{Address, StopReason};
 use weir_kernel::{Allowance, Body, Share};
-use weir_tools::{Builtin, DEPTH_MAX, Grants};
+use weir_tools::{Builtin, DEPTH_MAX};
 use weir_types::{SessionId, Usage};
 
 use crate::kit::*;
@@ -110,13 +108,7 @@ async fn agents_that_call_agents_come_to_an_end() {
 async fn a_callee_lets_in_whom_its_list_names() {
     let world = World::new();
     let ask = || calling(on_user("go", ""), &[("clerk", r#"{"message":"count"}"#)]);
-    let acl = |names: &[(&str, &str)]| {
-        let mut grants = Grants::default();
-        for (agent, principal) in names {
-            grants.acl.entry((*agent).to_owned()).or_default().insert((*principal).to_owned());
-        }
-        Arc::new(grants)
-    };
+    let acl = |names: &[(&str, &str)]| gate(names, &[]);
     let replies = || vec![ask(), on_tool("clerk", "{{result}}")];
     let boss = ("boss", "user:test");
     world.equip("boss", replies(), vec![callee("clerk")], |_, setup| setup.gate = acl(&[boss]));

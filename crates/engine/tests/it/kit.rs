@@ -24,8 +24,8 @@ use weir_kernel::{Agent, Limits, Session};
 use weir_models::scripted::{Call, Reply, Script, When};
 use weir_models::{Model, ModelError, Piece, Scripted};
 use weir_tools::{
-    Asked, Builtin, Decision, Done, Failed, Grants, Kind as ToolKind, Level, Live, Net, Offer, Permit,
-    ServerCall, Servers, Setup as ToolSetup, Toolbox,
+    Asked, Builtin, Decision, Done, Failed, Kind as ToolKind, Level, Live, Net, Offer, Permit, ServerCall,
+    Servers, Setup as ToolSetup, Toolbox,
 };
 use weir_types::{
     Block, BranchId, Catalog, Effect, Event, EventId, Hash, Json, Kind, ModelCard, OwnerId, Position,
@@ -205,7 +205,7 @@ impl World {
         change: impl FnOnce(&mut Agent, &mut ToolSetup),
     ) -> &Self {
         let mut setup = ToolSetup {
-            gate: Arc::new(Grants { admins: ["user:test".to_owned()].into(), ..Grants::default() }),
+            gate: gate(&[], &["user:test"]),
             live: Live::Nothing,
             blobs: Arc::clone(&self.blobs),
             servers: Arc::new(NoServers),
@@ -799,4 +799,16 @@ impl Journal for Fused {
     fn verify(&self, stream: Option<StreamName>, progress: VerifyProgress) -> Answer<'_, Report, ReadError> {
         self.inner.verify(stream, progress)
     }
+}
+
+/// The gate of a build in which these may talk to these agents, and these are admins.
+pub(crate) fn gate(acl: &[(&str, &str)], admins: &[&str]) -> Arc<dyn weir_tools::Gate> {
+    let mut source = weir_policy::Source::default();
+    for (agent, principal) in acl {
+        let role = ((*principal).to_owned(), weir_policy::AgentRole::Execute);
+        source.agents.entry((*agent).to_owned()).or_default().acl.push(role);
+    }
+    let policy = weir_policy::compile(&source).unwrap().text;
+    let manifest = weir_spec::Manifest { policy, ..weir_spec::Manifest::default() };
+    weir_engine::provision::gate(&manifest, admins.iter().map(|admin| (*admin).to_owned()))
 }

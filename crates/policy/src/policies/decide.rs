@@ -2,12 +2,12 @@
 
 use cedar_policy::{Context, Entities, EntityUid, Request, RestrictedExpression};
 use serde_json::Value;
-use weir_types::{Effect, Json, Risk, Verdict};
+use weir_types::{Effect, Json, Level, Risk, Verdict};
 
 use super::{Gated, Known, Policies, Said, Says};
 use crate::names;
 use crate::principal::Principal;
-use crate::source::{Level, Outcome};
+use crate::source::Outcome;
 
 /// A call that an agent lists and whose arguments fit.
 #[derive(Clone, Copy, Debug)]
@@ -111,12 +111,11 @@ impl Policies {
         if permission.allowed {
             return None;
         }
-        let mut answer = Answer::lacking(
-            format_args!("`{principal}` may not talk to agent `{callee}`{}", permission.reason()),
-            permission.remedy(format_args!(
-                "an `acl` entry with role `execute` in agents/{callee}/spec.yaml would allow it"
-            )),
+        let [reason, remedy] = permission.refusal(
+            format_args!("`{principal}` may not talk to agent `{callee}`"),
+            format_args!("an `acl` entry with role `execute` in agents/{callee}/spec.yaml would allow it"),
         );
+        let mut answer = Answer::lacking(reason, remedy);
         answer.rule = permission.by.or(answer.rule);
         Some(answer)
     }
@@ -199,8 +198,8 @@ impl super::Permission {
     }
 
     /// Why not, and what would allow it, if all that lacks is this; as a sentence.
-    pub fn refusal(&self, what: impl std::fmt::Display, lacks: impl std::fmt::Display) -> (String, String) {
-        (format!("{what}{}", self.reason()), self.remedy(lacks))
+    pub fn refusal(&self, what: impl std::fmt::Display, lacks: impl std::fmt::Display) -> [String; 2] {
+        [format!("{what}{}", self.reason()), self.remedy(lacks)]
     }
 }
 
@@ -288,6 +287,9 @@ fn denied(rule: &Known) -> Answer {
 fn asked(call: &Call<'_>, rule: &Known) -> Answer {
     match call.approved_by {
         Some(by) => Answer::new(Verdict::Allow, Some(&rule.id), format!("`{by}` approved it")),
+        None if rule.says == Says::Always => {
+            Answer::new(Verdict::Ask, Some(&rule.id), rule.why.clone().unwrap_or_default())
+        }
         None => Answer::new(Verdict::Ask, Some(&rule.id), because(rule, "asks for approval")),
     }
 }

@@ -110,7 +110,7 @@ fn every_problem_is_told_at_once() {
         ),
         rule("who", Condition { principal: Some("ada".to_owned()), ..Condition::default() }, Outcome::Deny),
     ];
-    source.grants.entry("send".to_owned()).or_default().insert("ada".to_owned(), weir_policy::Level::Read);
+    source.grants.entry("send".to_owned()).or_default().insert("ada".to_owned(), weir_types::Level::Read);
     let found = problems(&source);
     let places: Vec<&Place> = found.iter().map(|problem| &problem.place).collect();
     let grant = Place::Grant { tool: "send".to_owned(), principal: "ada".to_owned() };

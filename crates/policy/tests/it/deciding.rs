@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use weir_policy::{Condition, Level, Outcome, Parts, Policies, Source, Test, compile};
+use weir_policy::{Condition, Outcome, Parts, Policies, Source, Test, compile};
+use weir_types::Level;
 use weir_types::{Effect, Risk, Verdict};
 
 use crate::support::{Owned, call, policies, rule, source, text, tool};
@@ -121,7 +122,7 @@ fn an_approval_turns_a_question_into_a_yes_and_never_a_no() {
 #[test]
 fn a_tool_that_always_needs_approval_is_never_just_let_through() {
     let drop = Owned { tool: "drop".to_owned(), ..call("user:ada") };
-    let asks = (Verdict::Ask, Some("approval:drop".to_owned()));
+    let asks = (Verdict::Ask, Some("approval: always".to_owned()));
     assert_eq!(said(&source(), &drop), asks);
     assert_eq!(said(&with_rules(vec![rule("open", Condition::default(), Outcome::Allow)]), &drop), asks);
     assert_eq!(said(&with_rules(vec![rule("no", Condition::default(), Outcome::Deny)]), &drop), deny("no"));

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use cedar_policy::PolicySet;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use weir_policy::{Agent, AgentRole, Condition, Level, LoopRole, Outcome, Source, Test, compile};
+use weir_policy::{Agent, AgentRole, Condition, LoopRole, Outcome, Source, Test, compile};
+use weir_types::Level;
 use weir_types::Verdict;
 
 use crate::support::{Owned, call, policies, rule, set, text};

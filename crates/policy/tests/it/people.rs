@@ -1,6 +1,7 @@
 //! Roles, approvals, and what is stored.
 
-use weir_policy::{Level, LoopRole, Source, Stored, StoredKind};
+use weir_policy::{LoopRole, Source, Stored, StoredKind};
+use weir_types::Level;
 
 use crate::support::{policies, source};
 

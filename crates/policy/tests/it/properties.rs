@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
-use weir_policy::{Condition, Level, Outcome, Rule, Source, Test, compile};
+use weir_policy::{Condition, Outcome, Rule, Source, Test, compile};
+use weir_types::Level;
 use weir_types::{Effect, Json, Risk, Verdict};
 
 use crate::model;
@@ -157,7 +158,7 @@ fn expected(rules: &[Rule], call: &Owned) -> (Verdict, Option<String>, Vec<Strin
             break;
         }
     }
-    let always = (call.tool == "drop" && call.agent == "writer").then(|| "approval:drop".to_owned());
+    let always = (call.tool == "drop" && call.agent == "writer").then(|| "approval: always".to_owned());
     let asked = match (first, always) {
         (Some((Outcome::Deny, id)), _) => return (Verdict::Deny, Some(id), observed),
         (Some((Outcome::RequireApproval, id)), _) | (_, Some(id)) => id,

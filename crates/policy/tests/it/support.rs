@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use weir_policy::{
-    Agent, AgentRole, Answer, Call, Condition, Level, Outcome, Parts, Policies, Problem, Rule, Source,
-    compile,
+    Agent, AgentRole, Answer, Call, Condition, Outcome, Parts, Policies, Problem, Rule, Source, compile,
 };
+use weir_types::Level;
 use weir_types::{Effect, Json, Risk};
 
 pub(crate) fn set(names: &[&str]) -> BTreeSet<String> {

@@ -1,9 +1,10 @@
 //! The tools that come with the program, over a session in memory.
 
 use serde_json::json;
-use weir_tools::{Asked, Builtin, Grants, Live, Trace};
+use weir_tools::{Asked, Builtin, Live, Trace};
 use weir_types::{Hash, Json, Verdict};
 
+use crate::grants::Grants;
 use crate::support::{Session, builtin};
 
 #[test]

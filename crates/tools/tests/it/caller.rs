@@ -10,10 +10,12 @@ use weir_blobs::MemoryBlobs;
 use weir_journal::Appended;
 use weir_tools::net::Net;
 use weir_tools::{
-    Agents, Done, Edit, Failed, FileInfo, Files, FilesError, Grants, Kind, Level, Live, Memory, MemoryError,
-    Note, Offer, Permit, Remembered, Results, ServerCall, Servers, Setup, Started, Toolbox, Trace, World,
+    Agents, Done, Edit, Failed, FileInfo, Files, FilesError, Kind, Level, Live, Memory, MemoryError, Note,
+    Offer, Permit, Remembered, Results, ServerCall, Servers, Setup, Started, Toolbox, Trace, World,
 };
 use weir_types::{BranchName, CallId, Effect, Hash, Json, Position, Risk, Seq, SessionId, ToolDefinition};
+
+use crate::grants::Grants;
 
 /// Who calls, and with what.
 pub(crate) struct Caller {

@@ -4,6 +4,7 @@
 
 mod builtins;
 mod caller;
+mod grants;
 mod http;
 mod net;
 mod pipeline;

@@ -9,11 +9,12 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use weir_journal::{mint_call, mint_session};
 use weir_tools::{
-    Asked, Builtin, DEPTH_MAX, Decision, Edit, Failed, FileInfo, Files, FilesError, Gate, Grants, Kind,
-    Level, Live, Offer, Permit, Request, Toolbox,
+    Asked, Builtin, DEPTH_MAX, Decision, Edit, Failed, FileInfo, Files, FilesError, Gate, Kind, Level, Live,
+    Offer, Permit, Request, Toolbox,
 };
 use weir_types::{Effect, Hash, Json, Outcome, Risk, Saw, Verdict};
 
+use crate::grants::Grants;
 use crate::support::{Answer, DEADLINE, Session, agent, builtin, remote};
 
 const MAIL: &str = "mcp://mail.example.com";
@@ -39,7 +40,8 @@ fn offers() -> Vec<Offer> {
         agent("writer"),
         agent("boss"),
         builtin(Builtin::EditWrite),
-        Offer { access: Level::Read, ..builtin(Builtin::Http) },
+        // As a build has it: what its entry offers is a read, whatever a model asks for.
+        Offer { access: Level::Read, effect: Effect::Read, ..builtin(Builtin::Http) },
     ]
 }
 

@@ -12,11 +12,13 @@ use tokio_util::sync::CancellationToken;
 use weir_blobs::{Blobs, MemoryBlobs};
 use weir_journal::{Appended, Journal, MemoryJournal, NewEvent, Part, mint_call, mint_session};
 use weir_tools::{
-    Agents, Builtin, Done, Edit, Failed, FileInfo, Files, FilesError, Gate, Grants, Kind, Level, Live,
-    Memory, MemoryError, Net, Note, Offer, Permit, Remembered, Results, Sandbox, ServerCall, Servers, Setup,
-    Started, Toolbox, Trace, World,
+    Agents, Builtin, Done, Edit, Failed, FileInfo, Files, FilesError, Gate, Kind, Level, Live, Memory,
+    MemoryError, Net, Note, Offer, Permit, Remembered, Results, Sandbox, ServerCall, Servers, Setup, Started,
+    Toolbox, Trace, World,
 };
 use weir_types::{BranchId, BranchName, Effect, Hash, Json, Risk, SessionId, Timestamp, ToolDefinition};
+
+use crate::grants::Grants;
 
 type Contents = BTreeMap<String, Bytes>;
 

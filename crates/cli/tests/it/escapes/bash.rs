@@ -14,9 +14,9 @@ use tokio_util::sync::CancellationToken;
 use weir_blobs::MemoryBlobs;
 use weir_journal::Appended;
 use weir_tools::{
-    Agents, Builtin, Done, Edit, Enforcement, Failed, FileInfo, Files, FilesError, Grants, Kind, Level, Live,
-    Memory, MemoryError, Net, Note, Offer, Permit, Remembered, Results, ServerCall, Servers, Setup, Started,
-    Toolbox, Trace, World,
+    Agents, Builtin, Decision, Done, Edit, Enforcement, Failed, FileInfo, Files, FilesError, Gate, Kind,
+    Level, Live, Memory, MemoryError, Net, Note, Offer, Permit, Remembered, Request, Results, ServerCall,
+    Servers, Setup, Started, Toolbox, Trace, World,
 };
 use weir_types::{BranchName, CallId, Effect, Hash, Json, Outcome, Position, Risk, Seq, SessionId};
 
@@ -134,6 +134,13 @@ impl Memory for Nothing {
     }
 }
 
+/// What is executed here was allowed elsewhere.
+impl Gate for Nothing {
+    fn decide(&self, _: &Request<'_>) -> Decision {
+        Decision::deny("nobody is asked")
+    }
+}
+
 impl Results for Nothing {
     fn whole(&self, _: Hash) -> BoxFuture<'_, Result<Option<Bytes>, String>> {
         async { Ok(None) }.boxed()
@@ -171,7 +178,7 @@ impl Session {
             memory.0.lock().await.insert((*path).to_owned(), content.to_string().into());
         }
         let setup = Setup {
-            gate: Arc::new(Grants::default()),
+            gate: Arc::new(Nothing),
             live: Live::Nothing,
             blobs: Arc::new(MemoryBlobs::new()),
             servers: Arc::new(Nothing),
