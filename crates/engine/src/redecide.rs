@@ -15,7 +15,7 @@ use crate::address::Address;
 use crate::error::EngineError;
 use crate::tools::Tools;
 
-/// How many sessions, and how many open calls, are remembered. What was forgotten is looked up when it is needed.
+/// Some megabytes.
 const REMEMBERED_MAX: usize = 20_000;
 
 /// What decides again: the tools of an agent by its name; none, if there is no such agent.
@@ -31,6 +31,8 @@ pub struct Redecisions<'a> {
     calls: HashMap<CallId, Known>,
     /// What came of those so far.
     pub counts: Counts,
+    /// How many sessions, and how many open calls, are remembered. What was forgotten is looked up when it is needed.
+    pub remembered_max: usize,
 }
 
 /// Which decisions are made again.
@@ -92,8 +94,16 @@ struct Known {
 impl<'a> Redecisions<'a> {
     /// Begins at the beginning of a journal.
     pub fn new(journal: &'a dyn Journal, which: Which, tools: OtherTools<'a>) -> Self {
-        let (sessions, calls) = (HashMap::new(), HashMap::new());
-        Self { journal, tools, which, after: Position(0), sessions, calls, counts: Counts::default() }
+        Self {
+            journal,
+            tools,
+            which,
+            after: Position(0),
+            sessions: HashMap::new(),
+            calls: HashMap::new(),
+            counts: Counts::default(),
+            remembered_max: REMEMBERED_MAX,
+        }
     }
 
     /// How far it is.
@@ -130,7 +140,7 @@ impl<'a> Redecisions<'a> {
             Body::ToolCompleted(body) => drop(self.calls.remove(&body.call)),
             Body::ToolFailed(body) => drop(self.calls.remove(&body.call)),
             Body::ToolRequested(body) => {
-                if self.calls.len() >= REMEMBERED_MAX {
+                if self.calls.len() >= self.remembered_max {
                     self.calls.clear();
                 }
                 self.calls.insert(body.call, Known::of(body));
@@ -143,7 +153,7 @@ impl<'a> Redecisions<'a> {
     }
 
     fn remember(&mut self, session: SessionId, created: Arc<SessionCreated>) {
-        if self.sessions.len() >= REMEMBERED_MAX {
+        if self.sessions.len() >= self.remembered_max {
             self.sessions.clear();
         }
         self.sessions.insert(session, created);
@@ -182,7 +192,9 @@ impl<'a> Redecisions<'a> {
         let Some(known) = known else { return Ok(self.unknown()) };
         let after = self.decide(&address, &created, &known, &before);
         if after.verdict == before.outcome {
-            self.counts.by_another_rule += u64::from(after.rule != before.rule);
+            // What runs under somebody's yes is written down with the rule that asked for it.
+            let is_approved = before.saw.as_ref().is_some_and(|saw| saw.approved_by.is_some());
+            self.counts.by_another_rule += u64::from(!is_approved && after.rule != before.rule);
             return Ok(None);
         }
         self.counts.changed += 1;

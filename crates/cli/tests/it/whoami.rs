@@ -78,11 +78,11 @@ fn sessions_of_others_do_not_exist() {
         ids.sort();
         ids
     };
-    let mut all = vec![mine.clone(), bobs.clone(), dans.clone()];
+    let mut all = vec![mine, bobs.clone(), dans.clone()];
     all.sort();
     assert_eq!(ids(&[]), all);
     assert_eq!(ids(&["--as", "user:carol"]), all, "an admin of the project sees all");
-    assert_eq!(ids(&["--as", "user:bob"]), [bobs.clone()]);
+    assert_eq!(ids(&["--as", "user:bob"]), std::slice::from_ref(&bobs));
     assert_eq!(ids(&["--as", "user:nobody"]), [""; 0]);
 
     let bob = |args: &[&str]| project.run(&[args, &["--as", "user:bob", "--json"]].concat());

@@ -11,6 +11,7 @@ mod families;
 mod files;
 mod hooks;
 mod kit;
+mod redeciding;
 mod remembering;
 mod sharing;
 mod spending;
