@@ -68,9 +68,20 @@ pub(crate) async fn post_all(
             return answer;
         }
     }
+    post_beside(shared, address, &bodies, actor).await
+}
+
+/// The same past the session's task, if there is one: it is checked against everything that was written down before it, by
+/// whomever.
+pub(crate) async fn post_beside(
+    shared: &Shared,
+    address: &Address,
+    bodies: &[Body],
+    actor: &str,
+) -> Result<Seq, EngineError> {
     let mut last = None;
     for _ in 0..TRIES_MAX {
-        match append(shared, address, &bodies, actor).await {
+        match append(shared, address, bodies, actor).await {
             Err(EngineError::Append(error)) if matches!(*error, AppendError::Conflict { .. }) => {
                 last = Some(EngineError::Append(error));
             }
