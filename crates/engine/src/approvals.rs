@@ -273,8 +273,7 @@ impl Engine {
         pretends: bool,
     ) -> Result<Answered, EngineError> {
         let address = question.address;
-        // Of two who decide, the first one counts and the second one is told, whoever runs the session.
-        match input::post_beside(&self.0, &address, &[body], &by).await {
+        match input::post(&self.0, &address, body, &by).await {
             Ok(seq) => Ok(Answered { address, seq, pretends }),
             Err(EngineError::Approval(ApprovalError::NotAsked { .. })) => {
                 Err(not_asked(&*self.0.setup.journal, address, call).await?.into())

@@ -62,26 +62,15 @@ pub(crate) async fn post_all(
     bodies: Vec<Body>,
     actor: &str,
 ) -> Result<Seq, EngineError> {
-    if let Some(handle) = shared.find(address) {
+    if let Some(handle) = shared.find(address).filter(|_| !bodies.iter().any(decides)) {
         let input = |reply| Command::Input { bodies: bodies.clone(), actor: actor.to_owned(), reply };
         if let Some(answer) = send(&handle, input).await {
             return answer;
         }
     }
-    post_beside(shared, address, &bodies, actor).await
-}
-
-/// The same past the session's task, if there is one: it is checked against everything that was written down before it, by
-/// whomever.
-pub(crate) async fn post_beside(
-    shared: &Shared,
-    address: &Address,
-    bodies: &[Body],
-    actor: &str,
-) -> Result<Seq, EngineError> {
     let mut last = None;
     for _ in 0..TRIES_MAX {
-        match append(shared, address, bodies, actor).await {
+        match append(shared, address, &bodies, actor).await {
             Err(EngineError::Append(error)) if matches!(*error, AppendError::Conflict { .. }) => {
                 last = Some(EngineError::Append(error));
             }
@@ -128,6 +117,12 @@ async fn append(
     };
     let appended = journal.append(std::iter::once(part).chain(others).collect()).await?;
     Ok(appended.first().map_or(session.seq, |appended| appended.last))
+}
+
+/// Whether it decides about a call. Of two who do, the first one counts and the second one is told, whoever runs the session: it
+/// is appended right after what it was checked against, and not when the session's task comes to it.
+fn decides(body: &Body) -> bool {
+    matches!(body, Body::ApprovalGranted(_) | Body::ApprovalDenied(_))
 }
 
 /// Whether it is about files, which nobody else changes while a run may: a call that is to be repeated would find others.
