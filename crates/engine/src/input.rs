@@ -62,9 +62,11 @@ pub(crate) async fn post_all(
     bodies: Vec<Body>,
     actor: &str,
 ) -> Result<Seq, EngineError> {
-    if let Some(handle) = shared.find(address).filter(|_| !bodies.iter().any(decides)) {
+    if let Some(handle) = shared.find(address) {
         let input = |reply| Command::Input { bodies: bodies.clone(), actor: actor.to_owned(), reply };
-        if let Some(answer) = send(&handle, input).await {
+        if !bodies.iter().any(decides)
+            && let Some(answer) = send(&handle, input).await
+        {
             return answer;
         }
     }
