@@ -14,6 +14,7 @@ mod world;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -91,6 +92,32 @@ pub(crate) enum Stay {
     AWhile,
 }
 
+/// How a session's task ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leave {
+    /// It had nothing to do.
+    Rested,
+    /// It could not go on.
+    Failed,
+}
+
+/// Whether a session stays, seen by others. Whoever stays once goes on doing so.
+pub(crate) struct Staying(AtomicBool);
+
+impl Staying {
+    pub(crate) fn new(stay: Stay) -> Self {
+        Self(AtomicBool::new(stay == Stay::AWhile))
+    }
+
+    pub(crate) fn get(&self) -> Stay {
+        if self.0.load(Ordering::SeqCst) { Stay::AWhile } else { Stay::No }
+    }
+
+    fn is_asked_for(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// What this process has to do with the session's ownership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hold {
@@ -147,7 +174,7 @@ pub(crate) struct Actor {
     standing: watch::Sender<Standing>,
     poke: Arc<Poke>,
     live: Arc<Live>,
-    stay: Stay,
+    stay: Arc<Staying>,
 }
 
 impl Actor {
@@ -157,7 +184,7 @@ impl Actor {
         commands: mpsc::Receiver<Command>,
         standing: watch::Sender<Standing>,
         poke: Arc<Poke>,
-        stay: Stay,
+        stay: Arc<Staying>,
     ) -> Self {
         let (branch, live) = (address.branch_id(), shared.live(&address));
         let cancel_calls = shared.stopping.child_token();
@@ -200,11 +227,7 @@ impl Actor {
             self.standing.send_replace(Standing::Failed(error.clone()));
             self.refuse_rest(error);
         }
-        self.shared.retire(&self.address);
-        if lived.is_ok() && self.poke.has_news() {
-            // Someone spoke to it when it was about to leave.
-            self.shared.adoption.push(self.address.clone());
-        }
+        self.shared.retire(&self.address, if lived.is_ok() { Leave::Rested } else { Leave::Failed });
         // Whoever sent a command in the last moment finds the channel closed and asks again.
         self.commands.close();
         self.refuse_rest(&EngineError::Stopping);

@@ -13,9 +13,8 @@ use weir_journal::{ListAfter, ListFilter, Listed, PAGE_MAX, Status, Tail, now};
 use weir_kernel::INPUT_KINDS;
 use weir_types::{BranchId, Event};
 
-pub(crate) use self::queue::Queue;
-use self::queue::Turn;
-use crate::actor::Standing;
+pub(crate) use self::queue::{Queue, Turn};
+use crate::actor::{Standing, Stay};
 use crate::address::Address;
 use crate::error::EngineError;
 use crate::owners::Standing as Life;
@@ -132,12 +131,12 @@ async fn orphans(
     Ok((orphans, next.map(Some)))
 }
 
-/// Runs a session until it rests or has left. What it comes to is in its journal.
+/// Runs a session until it has left memory, or rests because someone else asked for it. What it comes to is in its journal.
 async fn take_up(shared: &Arc<Shared>, address: &Address) {
     let Ok(mut handle) = shared.adopt(address) else { return };
     loop {
         let is_working = matches!(*handle.standing.borrow_and_update(), Standing::Working);
-        if !is_working || handle.standing.changed().await.is_err() {
+        if !is_working && handle.stay.get() == Stay::AWhile || handle.standing.changed().await.is_err() {
             return;
         }
     }

@@ -66,7 +66,9 @@ pub(crate) async fn post_all(
     hooks::ask(shared, address, &bodies, actor).await?;
     if let Some(handle) = shared.find(address) {
         let input = |reply| Command::Input { bodies: bodies.clone(), actor: actor.to_owned(), reply };
-        if let Some(answer) = send(&handle, input).await {
+        if !bodies.iter().any(decides)
+            && let Some(answer) = send(&handle, input).await
+        {
             return answer;
         }
     }
@@ -119,6 +121,12 @@ async fn append(
     };
     let appended = journal.append(std::iter::once(part).chain(others).collect()).await?;
     Ok(appended.first().map_or(session.seq, |appended| appended.last))
+}
+
+/// Whether it decides about a call. Of two who do, the first one counts and the second one is told, whoever runs the session: it
+/// is appended right after what it was checked against, and not when the session's task comes to it.
+fn decides(body: &Body) -> bool {
+    matches!(body, Body::ApprovalGranted(_) | Body::ApprovalDenied(_))
 }
 
 /// Whether it is about files, which nobody else changes while a run may: a call that is to be repeated would find others.

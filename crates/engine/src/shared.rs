@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use weir_types::{Hash, Seq};
 
-use crate::actor::{Actor, Command, Standing, Stay};
+use crate::actor::{Actor, Command, Leave, Standing, Stay, Staying};
 use crate::address::Address;
 use crate::adopt::Queue;
 use crate::error::EngineError;
@@ -42,6 +42,8 @@ pub(crate) struct Shared {
 pub(crate) struct Handle {
     pub(crate) commands: mpsc::Sender<Command>,
     pub(crate) standing: watch::Receiver<Standing>,
+    /// Whether it stays in memory for a while when it rests.
+    pub(crate) stay: Arc<Staying>,
     poke: Arc<Poke>,
 }
 
@@ -81,7 +83,8 @@ impl Shared {
         let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
         let (standing, watched) = watch::channel(Standing::Working);
         let poke = Arc::<Poke>::default();
-        let handle = Handle { commands, standing: watched, poke: Arc::clone(&poke) };
+        let stay = Arc::new(Staying::new(stay));
+        let handle = Handle { commands, standing: watched, stay: Arc::clone(&stay), poke: Arc::clone(&poke) };
         active.insert(address.clone(), handle.clone());
         drop(active);
         let actor = Actor::new(Arc::clone(self), address.clone(), inbox, standing, poke, stay);
@@ -108,8 +111,12 @@ impl Shared {
     }
 
     /// A session's task ends. From here on a new one may be started.
-    pub(crate) fn retire(&self, address: &Address) {
-        self.active().remove(address);
+    pub(crate) fn retire(&self, address: &Address, how: Leave) {
+        let left = self.active().remove(address);
+        if how == Leave::Rested && left.is_some_and(|left| left.poke.has_news()) {
+            // Someone spoke to it when it was about to leave.
+            self.adoption.push(address.clone());
+        }
         // Listeners of sessions that are gone leave empty places behind.
         self.lives().retain(|_, live| live.strong_count() > 0);
     }
@@ -150,5 +157,79 @@ impl Shared {
 
     fn known(&self) -> MutexGuard<'_, HashSet<Hash>> {
         self.known_blobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use futures_util::future::BoxFuture;
+    use weir_blobs::MemoryBlobs;
+    use weir_journal::{MemoryJournal, mint_owner};
+    use weir_types::{Catalog, OwnerId, SessionId};
+
+    use super::*;
+    use crate::adopt::Turn;
+    use crate::error::Explained;
+    use crate::owners::{Owners, Standing as Life};
+    use crate::setup::{Agents, Options, Runnable};
+
+    struct Nobody;
+
+    impl Agents for Nobody {
+        fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
+            let missing = Catalog::default().find(name).map(|_| ()).unwrap_err();
+            async move { Err(Arc::new(missing) as Explained) }.boxed()
+        }
+    }
+
+    impl Owners for Nobody {
+        fn me(&self) -> OwnerId {
+            mint_owner()
+        }
+
+        fn standing(&self, _: OwnerId) -> BoxFuture<'_, std::io::Result<Life>> {
+            async { Ok(Life::Dead) }.boxed()
+        }
+    }
+
+    fn shared(adopt: Adopt) -> Arc<Shared> {
+        let blobs = Arc::new(MemoryBlobs::new());
+        let journal = Arc::new(MemoryJournal::new(Arc::clone(&blobs) as _));
+        let options = Options { adopt, ..Options::default() };
+        Shared::new(Setup { journal, blobs, agents: Arc::new(Nobody), owners: Arc::new(Nobody), options })
+    }
+
+    /// A session in memory whose task does nothing, told and knowing so much.
+    fn leaving(shared: &Shared, told: u64, known: u64) -> Address {
+        let address = Address::main(SessionId::from_u128(7));
+        let (commands, _) = mpsc::channel(1);
+        let (_, standing) = watch::channel(Standing::Working);
+        let poke = Arc::<Poke>::default();
+        let stay = Arc::new(Staying::new(Stay::No));
+        let handle = Handle { commands, standing, stay, poke: Arc::clone(&poke) };
+        shared.active().insert(address.clone(), handle);
+        poke.know(Seq(known));
+        assert!(shared.poke(&address, Seq(told)));
+        address
+    }
+
+    #[test]
+    fn a_session_that_is_spoken_to_when_it_leaves_is_taken_up_again() {
+        let server = shared(Adopt::All);
+        let address = leaving(&server, 5, 4);
+        server.retire(&address, Leave::Rested);
+        assert_eq!(server.adoption.next(), Turn::Session(address.clone()));
+        assert!(!server.poke(&address, Seq(6)), "nobody is there to be told");
+        // What it knows is nothing new; and one that cannot go on is not tried over and over.
+        for (told, how) in [(4, Leave::Rested), (5, Leave::Failed)] {
+            let address = leaving(&server, told, 4);
+            server.retire(&address, how);
+            assert_eq!(server.adoption.next(), Turn::Nothing);
+        }
+        let command = shared(Adopt::Asked);
+        let address = leaving(&command, 5, 4);
+        command.retire(&address, Leave::Rested);
+        assert_eq!(command.adoption.next(), Turn::Nothing);
     }
 }

@@ -88,6 +88,8 @@ struct Seen {
     cost_usd: f64,
     /// What an agent of a new project answered, which asked another agent, which used a tool in TypeScript.
     reviewed: String,
+    /// What it answered after somebody had approved what it wanted to do.
+    approved: String,
 }
 
 /// Gives the tour.
@@ -115,6 +117,7 @@ async fn give(data_dir: &Path, ledger: &Path, out: &mut Out) -> Outcome<Seen> {
     fork(&mut tour, asked).await?;
     let (sound, cost_usd) = account(&mut tour).await?;
     let reviewed = tools(&mut tour).await?;
+    let approved = approve(&mut tour).await?;
 
     let done = desk::read(ledger)?;
     let count = |tool: &str, word: &str| {
@@ -132,6 +135,7 @@ async fn give(data_dir: &Path, ledger: &Path, out: &mut Out) -> Outcome<Seen> {
         sound,
         cost_usd,
         reviewed,
+        approved,
     };
     check(&seen)?;
     Ok(seen)
@@ -140,7 +144,7 @@ async fn give(data_dir: &Path, ledger: &Path, out: &mut Out) -> Outcome<Seen> {
 /// The tour only claims what it has seen.
 fn check(seen: &Seen) -> Result<(), DemoError> {
     let once = (seen.blue_room_reserved, seen.green_room_reserved, seen.invitations_sent) == (1, 1, 1);
-    let asked = seen.reviewed.contains("9 words");
+    let asked = seen.reviewed.contains("9 words") && seen.approved.starts_with("3 words");
     if once && seen.sound && asked && seen.endings[0] != seen.endings[1] {
         return Ok(());
     }
@@ -253,6 +257,31 @@ async fn tools(tour: &mut Tour<'_>) -> Outcome<String> {
     run(tour, &["chat", "helper", "-m", "review: a low dam at the outlet of a lake"]).await?;
     tour.succeed(&["session", "list"]).await?;
     answer_of(tour, "editor").await
+}
+
+/// A call that waits for someone's yes.
+async fn approve(tour: &mut Tour<'_>) -> Outcome<String> {
+    tour.step(
+        "Approve",
+        "A person can have the last word about a tool: one line in the agent's spec. The call then waits in the journal, for \
+         days if need be and without a process, until somebody decides; an approved call runs once.",
+    )?;
+    let within = tour.data_dir.parent().unwrap_or(Path::new("."));
+    let spec = within.join("my-agents/agents/helper/spec.yaml");
+    let text = std::fs::read_to_string(&spec).map_err(DemoError::from)?;
+    let line = text.lines().find(|line| line.contains("- name: tools/count_words"));
+    let careful = "  - { name: tools/count_words, approval: always }";
+    let text = text.replace(line.unwrap_or_default(), careful);
+    std::fs::write(&spec, text).map_err(DemoError::from)?;
+    tour.line(&format!("agents/helper/spec.yaml: {}", careful.trim()))?;
+    let ask = ["chat", "helper", "-m", "count: a low dam", "--project", "my-agents"];
+    if tour.command(&ask).await? {
+        return Err(DemoError::Surprise("nobody was asked".to_owned()).into());
+    }
+    tour.succeed(&["approvals"]).await?;
+    let id = tour.asked().await?;
+    tour.succeed(&["approve", &id, "--project", "my-agents"]).await?;
+    answer_of(tour, "helper").await
 }
 
 /// What the newest session of an agent ended with.

@@ -122,3 +122,20 @@ fn who_would_only_pretend_is_warned() {
     desk.project.ok(&["approve", &calls[0], "--live-writes"]);
     assert_eq!(desk.rings(), 1);
 }
+
+/// While one person thinks, another decides. Whoever comes second is told, and the chat goes on.
+#[test]
+fn who_comes_second_is_told_and_the_chat_goes_on() {
+    let desk = Desk::new();
+    let mut chat = chat(&desk, "helper", &[]);
+    say(&mut chat, "helper › ", "ring");
+    chat.see(CHOICE);
+    let call = crate::outside::field(&desk.project.lines(&["approvals"])[0], "id");
+    desk.project.ok(&["deny", &call, "-m", "not now", "--no-run"]);
+    chat.press("y");
+    chat.press(ENTER);
+    chat.see("was denied by ");
+    chat.see("It said: tool 'ring' blocked: ");
+    assert_eq!(desk.rings(), 0);
+    leave(chat);
+}

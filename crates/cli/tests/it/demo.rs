@@ -16,6 +16,7 @@ fn the_tour_does_everything_once_and_ends_twice() {
         first.starts_with("The blue room is booked. Whether the invitations went out I cannot tell"),
         "{first}"
     );
+    assert_eq!(seen["approved"], "3 words, 9 characters.");
     assert!(seen["cost_usd"].as_f64().unwrap() > 0.0);
     assert_eq!(std::fs::read_dir(weir.path()).unwrap().count(), 0, "the tour left something behind");
 }
@@ -41,6 +42,7 @@ fn the_tour_tells_its_steps_and_cleans_up() {
             "4. Fork",
             "5. Verify and account",
             "6. Tools, and agents as tools",
+            "7. Approve",
             "What next"
         ]
     );
@@ -54,6 +56,9 @@ fn the_tour_tells_its_steps_and_cleans_up() {
     ] {
         assert!(text.lines().any(|told| told == line), "{line}: {text}");
     }
+    // A call waited for a yes, and ran when it had one.
+    assert!(text.contains("    note: 1 call of session "), "{text}");
+    assert!(text.lines().any(|told| told == "    3 words, 9 characters."), "{text}");
     let agents = ["helper", "editor", "desk"];
     let sessions = |agent: &&str| text.lines().any(|line| line.contains(&format!("  {agent}  ")));
     assert!(agents.iter().all(sessions), "{text}");

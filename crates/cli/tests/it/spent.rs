@@ -4,6 +4,7 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use crate::outside::Project;
+use crate::running::eventually;
 use crate::typed::Terminal;
 use crate::weir::Ran;
 
@@ -21,6 +22,7 @@ fn project(budgets: &str) -> Project {
     let look = json!([{"tool": "get_time", "input": {}}]);
     let replies = json!([
         {"when": {"user": "^look"}, "call": look, "usage": usage},
+        {"when": {"user": "^slow"}, "say": "At last.", "delay": "60s", "usage": usage},
         {"when": {"tool": "get_time"}, "say": "I have looked.", "usage": usage},
         {"say": "Hello.", "usage": usage},
     ]);
@@ -211,6 +213,28 @@ fn at_a_terminal_what_is_left_is_told_and_more_can_be_given() {
     chat.see("1 model call of 4 model calls left for this session");
     say(&mut chat, "/quit");
     assert_eq!(chat.end(), Some(0));
+}
+
+/// What a call may take is set aside before it, seen by everybody, and given back or kept whoever dies.
+#[test]
+fn what_is_set_aside_is_seen_and_settled_after_a_kill() {
+    let project = project("budgets: { per_day: { model_calls: 10, tokens: 100000 } }\n");
+    project.run(&["chat", "helper", "-m", "hello"]);
+    let day = || project.lines(&["budget", "show"]).remove(0);
+    let settled = day()["settled"]["tokens"].as_u64().unwrap();
+    assert_eq!((settled, &day()["held"]), (110, &json!({"tokens": 0, "model_calls": 0})));
+    let chat = project.start(&["chat", "helper", "-m", "slow"]);
+    let held = eventually(|| day()["held"]["tokens"].as_u64().filter(|held| *held > 0));
+    assert_eq!((&day()["calls"], &day()["left"]["tokens"]), (&json!(1), &json!(100_000 - 110 - held)));
+    chat.kill();
+    assert_eq!(day()["held"]["tokens"], held, "nobody knows yet what it took");
+    let script = project.weir.path().join("models/helper.yaml");
+    let text = std::fs::read_to_string(&script).unwrap();
+    std::fs::write(&script, text.replace("60s", "1ms")).unwrap();
+    project.ok(&["session", "resume", "-1"]);
+    // What nobody knows counts in full, and the second attempt for what it took.
+    assert_eq!(day()["held"], json!({"tokens": 0, "model_calls": 0}));
+    assert_eq!(day()["settled"], json!({"tokens": 110 + held + 110, "model_calls": 3}));
 }
 
 /// A run that goes round in circles is told so, stopped, and can be let go on.

@@ -62,7 +62,7 @@ impl Actor {
     pub(super) async fn rest(&mut self) -> Result<bool, EngineError> {
         let outcome = self.outcome().await?;
         self.standing.send_replace(Standing::Resting(outcome.into()));
-        let idle = match self.stay {
+        let idle = match self.stay.get() {
             Stay::AWhile => self.shared.setup.options.idle_after,
             Stay::No => Duration::ZERO,
         };
@@ -113,7 +113,7 @@ impl Actor {
     async fn woken(&mut self, wake: Wake) -> Result<(), EngineError> {
         match wake {
             Wake::Command(Some(Command::Look { reply })) => {
-                self.stay = Stay::AWhile;
+                self.stay.is_asked_for();
                 self.is_working();
                 self.absorb().await?;
                 let _ = reply.send(Ok(self.durable));
@@ -169,7 +169,7 @@ impl Actor {
     }
 
     fn obey(&mut self, command: Command) {
-        self.stay = Stay::AWhile;
+        self.stay.is_asked_for();
         self.is_working();
         match command {
             Command::Input { bodies, actor, reply } => {

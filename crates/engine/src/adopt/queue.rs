@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn each_session_waits_once_and_in_turn() {
         let queue = queue(10);
-        [1, 2, 1].map(|n| queue.push(session(n)));
+        [1, 2, 1].into_iter().for_each(|n| queue.push(session(n)));
         assert_eq!(queue.next(), Turn::Session(session(1)));
         // It is spoken to again while it is at work.
         queue.push(session(1));

@@ -99,6 +99,29 @@ async fn a_no_is_told_to_the_model_and_to_whoever_comes_later() {
     assert_eq!(deeds(&world), 0);
 }
 
+/// Also when the process of the second has not heard of the first yet.
+#[tokio::test(start_paused = true)]
+async fn of_two_who_decide_at_once_the_second_is_told() {
+    let world = careful();
+    let (one, two) = (world.start().await, world.start().await);
+    for first_says_yes in [true, false] {
+        let (address, asked) = asking(&one.engine, "careful", "do it").await;
+        let (first, second) = match first_says_yes {
+            true => {
+                let first = code(two.engine.approve(&address, yes(&asked[0], "user:boss")).await);
+                (first, code(one.engine.deny(&address, no(&asked[0], "user:other", "")).await))
+            }
+            false => {
+                let first = code(two.engine.deny(&address, no(&asked[0], "user:boss", "")).await);
+                (first, code(one.engine.approve(&address, yes(&asked[0], "user:other")).await))
+            }
+        };
+        assert_eq!((first.as_str(), second.as_str()), ("written down", "engine::approval-decided"));
+        assert_eq!(one.engine.settle(&address).await.unwrap().stop, StopReason::End);
+        assert_eq!(deeds(&world), 1, "only the first time, somebody said yes");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn too_late_is_too_late_also_where_no_server_runs() {
     let world = careful();

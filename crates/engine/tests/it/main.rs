@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
+mod adopting;
 mod approving;
 mod budgets;
 mod children;
@@ -13,6 +14,7 @@ mod hooks;
 mod kit;
 mod redeciding;
 mod remembering;
+mod restarts;
 mod sharing;
 mod spending;
 mod stopping;

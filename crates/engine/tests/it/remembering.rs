@@ -159,7 +159,7 @@ async fn idle_sessions_leave_memory() {
 }
 
 /// Memory of this process, in bytes, without what is mapped from files.
-fn resident() -> u64 {
+pub(crate) fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024

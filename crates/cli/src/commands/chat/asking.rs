@@ -9,6 +9,7 @@ use weir_types::{CallId, Explain, Fault, Json};
 
 use super::Chat;
 use super::editor::{Editor, Typed};
+use super::prompted::tell;
 use crate::asked;
 use crate::output::Out;
 use crate::report::{Failure, Outcome};
@@ -22,6 +23,12 @@ const LINES_MAX: usize = 40;
 
 /// What can be answered.
 const CHOICE: &str = "[y]es, [n]o, yes for this [s]ession, [e]dit, [l]ater › ";
+
+/// What is wrong with an answer that another one can mend.
+const AGAIN: [&str; 2] = ["cli::not-json", "engine::approval-edit"];
+
+/// What is wrong with an answer to a question that nobody asks any more.
+const OVER: [&str; 3] = ["engine::approval-decided", "engine::approval-expired", "engine::no-approval"];
 
 /// What was typed makes no sense.
 #[derive(Debug, thiserror::Error)]
@@ -103,12 +110,12 @@ impl Asker<'_> {
             match given {
                 Ok(()) => return Ok(Answer::Given),
                 Err(failure) => {
-                    let is_over = matches!(&failure, Failure::Told(told) if told.code() != "cli::not-json"
-                        && told.code() != "engine::approval-edit");
-                    super::prompted::tell(&failure, out)?;
-                    if is_over {
-                        // Somebody was faster, or may not: asking again would change nothing.
-                        return Ok(Answer::Later);
+                    tell(&failure, out)?;
+                    match &failure {
+                        Failure::Told(told) if AGAIN.contains(&told.code()) => {}
+                        // Somebody was faster, or it is too late: whatever is left to ask is asked again.
+                        Failure::Told(told) if OVER.contains(&told.code()) => return Ok(Answer::Given),
+                        _ => return Ok(Answer::Later),
                     }
                 }
             }

@@ -141,6 +141,14 @@ impl<'a> Tour<'a> {
         Ok(output.status.success())
     }
 
+    /// The call that waits for approval.
+    pub(super) async fn asked(&self) -> Outcome<String> {
+        let listed = self.output(&["approvals", "--json"]).await?.stdout;
+        let listed: serde_json::Value = serde_json::from_slice(&listed)
+            .map_err(|error| DemoError::Surprise(format!("`weir approvals` printed no object: {error}")))?;
+        Ok(listed["id"].as_str().unwrap_or_default().to_owned())
+    }
+
     async fn output(&self, args: &[&str]) -> Outcome<std::process::Output> {
         let mut command = Command::new(&self.exe);
         command.args(args).env("WEIR_DATA_DIR", &self.data_dir).stdin(Stdio::null());
