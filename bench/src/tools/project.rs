@@ -165,7 +165,7 @@ impl MayStart for Approved {
 
 fn write(directory: &Path) -> Result<(), Error> {
     let home = directory.join("agents").join(AGENT);
-    for directory in [&home, &directory.join("tools"), &directory.join("servers")] {
+    for directory in [&home, &directory.join("tools/lib"), &directory.join("servers")] {
         fs::create_dir_all(directory)?;
     }
     fs::write(directory.join("weir.yaml"), "project: bench\n")?;
@@ -181,7 +181,7 @@ fn write(directory: &Path) -> Result<(), Error> {
     fs::write(directory.join("tools/measure.ts"), script("measure", ""))?;
     fs::write(
         directory.join("tools/large.ts"),
-        script("large", "import { f0 } from './library';\nf0(1);\n"),
+        script("large", "import { f0 } from './lib/library.ts';\nf0(1);\n"),
     )?;
     let function = |n: usize| {
         format!(
@@ -190,7 +190,7 @@ fn write(directory: &Path) -> Result<(), Error> {
         )
     };
     let library: String = (0..LIBRARY_FUNCTIONS).map(function).collect();
-    fs::write(directory.join("tools/library.ts"), library)?;
+    fs::write(directory.join("tools/lib/library.ts"), library)?;
     let server = directory.join("servers/stub.sh");
     let exe = std::env::current_exe()?;
     fs::write(&server, format!("#!/bin/sh\nexec '{}' --serve\n", exe.display()))?;

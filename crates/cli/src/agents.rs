@@ -246,7 +246,7 @@ pub(crate) fn prepared(
     iterations: Option<u64>,
 ) -> Result<Agent, AgentError> {
     let agent = project::agent(manifest, name, directory)?;
-    check_enforced(manifest, agent)?;
+    check_enforced(manifest)?;
     // INVARIANT: a manifest has the card of every model that its agents name.
     let card = manifest.models.get(&agent.model).cloned();
     let card = card.ok_or_else(|| AgentError::NoCard(agent.model.clone()))?;
@@ -278,9 +278,8 @@ pub(crate) fn script<'m>(manifest: &'m Manifest, agent: &Agent) -> Option<&'m Sc
 }
 
 /// What a spec asks for and this version does not do yet is refused: a rule that nobody keeps is worse than none.
-fn check_enforced(manifest: &Manifest, agent: &manifest::Agent) -> Result<(), AgentError> {
-    let approved = agent.tools.iter().filter(|tool| tool.approval.is_some());
-    let mut later: Vec<String> = approved.map(|tool| format!("`approval` of `{}`", tool.name)).collect();
+fn check_enforced(manifest: &Manifest) -> Result<(), AgentError> {
+    let mut later: Vec<String> = Vec::new();
     for (is_there, name) in [
         (!manifest.rules.is_empty(), "rules"),
         (manifest.four_eyes, "four_eyes"),

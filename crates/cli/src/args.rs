@@ -12,8 +12,8 @@ use weir_spec::Principal;
 use weir_types::{BranchId, BranchName, Explain, Fault, Hash, HashError, NameError, StreamName};
 
 use crate::commands::{
-    append, auth, backup, blob, branch, build, cat, chat, completions, demo, diff, doctor, fs, init, new,
-    policy, prompt, schema, session, streams, test, tools, transfer, verify, whoami,
+    append, approvals, auth, backup, blob, branch, budget, build, cat, chat, completions, demo, diff, doctor,
+    fs, init, new, policy, prompt, schema, session, streams, test, tools, transfer, verify, whoami,
 };
 use crate::exit::Exit;
 use crate::paint::When;
@@ -83,6 +83,15 @@ pub(crate) enum Command {
     /// Look at sessions, speak to them, and take them in hand.
     #[command(subcommand)]
     Session(session::Command),
+    /// List the calls that wait for someone's approval.
+    Approvals(approvals::Args),
+    /// Say yes to a call, and go on with the session that waited for it.
+    Approve(approvals::ApproveArgs),
+    /// Say no to a call, and go on with the session that waited for it.
+    Deny(approvals::DenyArgs),
+    /// Look at what may be used, and what is left of it.
+    #[command(subcommand)]
+    Budget(budget::Command),
     /// List the tools of an agent, and try one.
     #[command(subcommand)]
     Tools(tools::Command),

@@ -1,10 +1,12 @@
 //! One module per command.
 
 pub(crate) mod append;
+pub(crate) mod approvals;
 pub(crate) mod auth;
 pub(crate) mod backup;
 pub(crate) mod blob;
 pub(crate) mod branch;
+pub(crate) mod budget;
 pub(crate) mod build;
 pub(crate) mod cat;
 pub(crate) mod chat;
@@ -78,13 +80,20 @@ impl Command {
                 | Self::Tools(_)
                 | Self::Policy(_)
                 | Self::Fs(_)
+                | Self::Approvals(_)
+                | Self::Approve(_)
+                | Self::Deny(_)
+                | Self::Budget(_)
                 | Self::Whoami(_)
         )
     }
 
     /// Whether the command has its own use for Ctrl-C.
     pub(crate) fn minds_interrupts(&self) -> bool {
-        matches!(self, Self::Chat(_) | Self::Session(session::Command::Resume(_)))
+        matches!(
+            self,
+            Self::Chat(_) | Self::Session(session::Command::Resume(_)) | Self::Approve(_) | Self::Deny(_)
+        )
     }
 }
 
@@ -112,7 +121,11 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
         Command::Backup(args) => backup::run(&args, context).await,
         Command::Blob(command) => blob::run(&command, context).await,
         Command::Doctor(doctor::Args {}) => doctor::run(context).await,
-        Command::Chat(args) => chat::run(&args, context).await,
+        Command::Chat(args) => Box::pin(chat::run(&args, context)).await,
+        Command::Approvals(args) => approvals::run(&args, context).await,
+        Command::Approve(args) => approvals::approve(&args, context).await,
+        Command::Deny(args) => approvals::deny(&args, context).await,
+        Command::Budget(command) => budget::run(&command, context).await,
         Command::Session(command) => session::run(&command, context).await,
         Command::Tools(command) => tools::run(&command, context).await,
         Command::Policy(command) => policy::run(&command, context).await,

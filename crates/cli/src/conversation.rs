@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use weir_kernel::{About, Body, Outcome as CallOutcome};
+use weir_kernel::{About, Body, Call, Outcome as CallOutcome};
 use weir_types::{Block, CallId, Event, Json, Seq, Timestamp, View, text_of};
 
 /// Something that was said or done.
@@ -71,6 +71,11 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
+    /// A reader of what follows: these calls have begun before.
+    pub(crate) fn after(calls: &[Call]) -> Self {
+        Self { tools: calls.iter().map(|call| (call.id, call.tool.clone())).collect() }
+    }
+
     /// What an event says; nothing, if that is of no interest to a reader of the conversation.
     pub(crate) fn read(&mut self, event: &Event) -> Vec<Line> {
         let Ok(Some(body)) = Body::decode(&event.kind, &event.payload) else { return Vec::new() };

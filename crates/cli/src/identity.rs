@@ -138,6 +138,11 @@ impl Identity {
         self.tried.as_deref().unwrap_or(&self.real)
     }
 
+    /// Who holds every role and grant over its data directory.
+    pub(crate) fn admins(&self) -> Vec<String> {
+        admins(&self.data_dir)
+    }
+
     /// Whether it is tried to be somebody else.
     pub(crate) fn is_tried(&self) -> bool {
         self.tried.is_some()

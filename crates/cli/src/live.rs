@@ -4,7 +4,7 @@
 //! and the next attempt begins on a new line. Whoever reads a pipe cannot be told to forget, and gets whole answers only.
 
 use weir_engine::LiveDelta;
-use weir_kernel::{About, Body};
+use weir_kernel::{About, Body, Call};
 use weir_models::Channel;
 use weir_types::{Event, Purpose, text_of};
 
@@ -32,6 +32,11 @@ impl Live {
     pub(crate) fn new(me: &str) -> Self {
         let conversation = Reader::default();
         Self { me: me.to_owned(), own_words: 0, conversation, said: String::new(), block: None }
+    }
+
+    /// What is shown follows these calls.
+    pub(crate) fn follow(&mut self, calls: &[Call]) {
+        self.conversation = Reader::after(calls);
     }
 
     /// The next message of ours has been seen by whoever typed it.

@@ -2,6 +2,8 @@
 
 mod agents;
 mod args;
+mod asked;
+mod budget;
 mod builds;
 mod commands;
 mod compiling;

@@ -147,6 +147,11 @@ pub(crate) fn error_json(code: &str, message: String, help: &str) -> String {
 }
 
 impl Told {
+    /// The stable name of what went wrong.
+    pub(crate) fn code(&self) -> &'static str {
+        self.code
+    }
+
     /// The causes are part of the message: whoever shows one line must not lose them.
     fn full_message(&self) -> String {
         let mut message = self.message.clone();

@@ -6,6 +6,7 @@ use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use weir_engine::{Address, Engine, New, Outcome as Came, Said, StopReason, Update, Updates};
 use weir_journal::{Journal, now};
+use weir_kernel::Allowance;
 use weir_types::{Block, BranchName, Explain, FailureClass, Fault, Json, RunId, Seq, SessionId, Usage};
 
 use crate::exit::Exit;
@@ -14,6 +15,7 @@ use crate::identity;
 use crate::live::Live;
 use crate::output::Out;
 use crate::report::{Bug, Failure, Outcome};
+use crate::{asked, budget};
 
 /// What sets a turn off.
 pub(crate) enum Start {
@@ -21,8 +23,8 @@ pub(crate) enum Start {
     Begin(New, String),
     /// More words.
     Say(String),
-    /// Someone wants it to go on.
-    Resume,
+    /// Someone wants it to go on, and may give it more than a limit had left.
+    Resume(Option<Allowance>),
     /// A crash left something unfinished.
     Finish,
 }
@@ -58,11 +60,24 @@ impl<'h> Talk<'h> {
         Self { begun: true, seen, ..Self::new(host, address) }
     }
 
+    /// The same for someone else who talks.
+    pub(crate) fn by(self, me: String) -> Self {
+        Self { me, ..self }
+    }
+
+    /// Who runs it.
+    pub(crate) fn engine(&self) -> &'h Engine {
+        &self.host.engine
+    }
+
     /// Has a turn, and waits for its end. Ctrl-C cancels the run and waits for that; a second one waits for nothing.
     pub(crate) async fn turn(&mut self, start: Start, out: &mut Out) -> Outcome<Turn> {
         let engine = &self.host.engine;
         let mut updates = engine.watch(&self.address, self.seen);
         let mut live = Live::new(&self.me);
+        if let Start::Resume(_) | Start::Finish = start {
+            live.follow(engine.state(&self.address, Some(self.seen)).await?.calls());
+        }
         match start {
             Start::Begin(new, text) => {
                 live.expect_own_words();
@@ -73,8 +88,11 @@ impl<'h> Talk<'h> {
                 live.expect_own_words();
                 engine.say(&self.address, self.said(text)).await?;
             }
-            Start::Resume => {
+            Start::Resume(None) => {
                 engine.resume(&self.address).await?;
+            }
+            Start::Resume(Some(budget)) => {
+                engine.resume_with(&self.address, budget, &self.me).await?;
             }
             Start::Finish => {}
         }
@@ -210,7 +228,8 @@ impl Turn {
     }
 
     /// Tells what came of it, unless it is an answer that everybody has seen; and how the command ends.
-    pub(crate) fn conclude(&self, address: &Address, out: &Out) -> Outcome {
+    /// `again` are flags that a command to paste needs.
+    pub(crate) fn conclude(&self, address: &Address, again: &str, out: &Out) -> Outcome {
         let message = self.came.message.as_deref().unwrap_or_default();
         match self.came.stop {
             StopReason::End => Ok(()),
@@ -223,13 +242,15 @@ impl Turn {
                 Ok(())
             }
             StopReason::Iterations | StopReason::Budget | StopReason::Halted => {
-                out.note(format_args!("{message}; go on with `weir session resume {address}`"));
+                let more = self
+                    .came
+                    .budget
+                    .map_or_else(String::new, |budget| format!(" --budget {}", budget::flag(&budget)));
+                out.note(format_args!("{message}; go on with `weir session resume {address}{more}{again}`"));
                 Err(Failure::Ended(Exit::Parked))
             }
             StopReason::Approval => {
-                for approval in &self.came.approvals {
-                    out.note(format_args!("{} (call {})", approval.why, approval.id));
-                }
+                asked::tell(&self.came.approvals, address, again, out);
                 Err(Failure::Ended(Exit::Parked))
             }
             StopReason::Cancelled if self.interrupted => {

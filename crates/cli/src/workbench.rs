@@ -15,6 +15,8 @@ use weir_tools::{Enforcement, Live, Net, Sandbox};
 
 use crate::compiling::{approvals_file, variables};
 use crate::identity::admins;
+use crate::project::ProjectArgs;
+use crate::show::shell;
 use crate::store::blocking;
 
 /// How tools behave, on the command line.
@@ -45,6 +47,18 @@ impl ToolArgs {
             patterns if patterns.iter().any(|pattern| pattern == "*") => Live::Everything,
             patterns => Live::Matching(patterns.to_vec()),
         }
+    }
+
+    /// What has to be said again for another command to behave the same, with a space before it.
+    pub(crate) fn again(&self, project: &ProjectArgs) -> String {
+        let live = self.live_writes.iter().map(|pattern| match pattern.as_str() {
+            "*" => " --live-writes".to_owned(),
+            pattern => format!(" --live-writes={}", shell(pattern)),
+        });
+        let directory = project.directory.as_os_str();
+        let project =
+            (directory != ".").then(|| format!(" --project {}", shell(&directory.to_string_lossy())));
+        live.chain(project).collect()
     }
 }
 

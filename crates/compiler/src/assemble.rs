@@ -6,7 +6,7 @@ mod tools;
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_spec::manifest::{self, Manifest, Source, Transport};
-use weir_spec::{AgentSource, Diagnostic, McpServer, Sources, canonical};
+use weir_spec::{AgentSource, Diagnostic, McpServer, Role, Sources, canonical};
 use weir_types::{Hash, Wire};
 
 use self::tools::ToolsOf;
@@ -132,6 +132,10 @@ fn agent(
         .identity
         .iter()
         .map(|identity| manifest::Identity { file: identity.name.to_owned(), text: identity.text.clone() });
+    let having = |role: Role| {
+        let entries = spec.acl.iter().filter(move |entry| entry.role == role);
+        entries.map(|entry| entry.principal.value.clone())
+    };
     let region = spec.region.as_ref().or(sources.project.region.as_ref());
     Some(manifest::Agent {
         model: source.model.as_ref()?.name.clone(),
@@ -140,7 +144,8 @@ fn agent(
         skills,
         tools,
         limits: manifest::Limits::from(&spec.limits),
-        acl: spec.acl.iter().map(|entry| (entry.principal.value.clone(), entry.role)).collect(),
+        acl: having(Role::Execute).map(|principal| (principal, Role::Execute)).collect(),
+        approvers: having(Role::Approve).collect(),
         region: region.map(|region| region.value.clone()),
     })
 }

@@ -11,7 +11,7 @@ use crate::approve::Approve;
 use crate::assemble::{Found, assemble};
 use crate::skill::Package;
 use crate::tree::Tree;
-use crate::{Mode, Options, Progress, lock, script, secrets, servers, skills};
+use crate::{Mode, Options, Progress, lock, policy, script, secrets, servers, skills};
 
 /// What a build came to.
 #[derive(Debug, Default)]
@@ -163,7 +163,8 @@ fn finish(local: Local, elsewhere: Elsewhere, mode: Mode, update: bool) -> Compi
     }
     diagnostics.extend(fetched.problems);
 
-    let manifest = assemble(&sources, &found, tree.files(), &mut diagnostics);
+    let mut manifest = assemble(&sources, &found, tree.files(), &mut diagnostics);
+    manifest.policy = policy::compile(&manifest, &sources, &mut diagnostics);
     diagnostics.extend(secrets::check(&manifest, &packages, &places));
     let lock = Lock {
         skills: packages.iter().map(|(name, package)| (name.clone(), package.digest())).collect(),

@@ -32,6 +32,7 @@ mod difference;
 mod environment;
 mod lock;
 mod place;
+mod policy;
 mod script;
 mod secrets;
 mod servers;

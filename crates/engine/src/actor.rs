@@ -84,6 +84,13 @@ pub(crate) enum Standing {
     Failed(EngineError),
 }
 
+/// Whether a session that has nothing to do stays in memory for a while: someone who asked for it may ask again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stay {
+    No,
+    AWhile,
+}
+
 /// What this process has to do with the session's ownership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hold {
@@ -140,6 +147,7 @@ pub(crate) struct Actor {
     standing: watch::Sender<Standing>,
     poke: Arc<Poke>,
     live: Arc<Live>,
+    stay: Stay,
 }
 
 impl Actor {
@@ -149,6 +157,7 @@ impl Actor {
         commands: mpsc::Receiver<Command>,
         standing: watch::Sender<Standing>,
         poke: Arc<Poke>,
+        stay: Stay,
     ) -> Self {
         let (branch, live) = (address.branch_id(), shared.live(&address));
         let cancel_calls = shared.stopping.child_token();
@@ -178,18 +187,24 @@ impl Actor {
             standing,
             poke,
             live,
+            stay,
         }
     }
 
     pub(crate) async fn run(mut self) {
-        if let Err(error) = self.live_through().await {
+        let lived = self.live_through().await;
+        if let Err(error) = &lived {
             for reply in self.replies.drain(..) {
                 let _ = reply.send(Err(error.clone()));
             }
             self.standing.send_replace(Standing::Failed(error.clone()));
-            self.refuse_rest(&error);
+            self.refuse_rest(error);
         }
         self.shared.retire(&self.address);
+        if lived.is_ok() && self.poke.has_news() {
+            // Someone spoke to it when it was about to leave.
+            self.shared.adoption.push(self.address.clone());
+        }
         // Whoever sent a command in the last moment finds the channel closed and asks again.
         self.commands.close();
         self.refuse_rest(&EngineError::Stopping);

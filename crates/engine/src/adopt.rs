@@ -1,19 +1,24 @@
 //! What an engine does without being asked: it wakes sessions that others have spoken to, looks after those that
-//! are due, and takes up those whose process is gone.
+//! are due, and takes up those whose process is gone. A bounded number at once, however many there are: the others wait for
+//! their turn, in a queue or in the journal.
+
+mod queue;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use weir_journal::{ListFilter, PAGE_MAX, Status, Tail, now};
+use tokio::sync::Semaphore;
+use weir_journal::{ListAfter, ListFilter, Listed, PAGE_MAX, Status, Tail, now};
 use weir_kernel::INPUT_KINDS;
 use weir_types::{BranchId, Event};
 
+pub(crate) use self::queue::Queue;
+use self::queue::Turn;
+use crate::actor::Standing;
 use crate::address::Address;
 use crate::error::EngineError;
-use crate::input;
-use crate::owners::Standing;
-use crate::setup::Adopt;
+use crate::owners::Standing as Life;
 use crate::shared::Shared;
 
 /// How often the sessions that are due are looked for.
@@ -33,20 +38,22 @@ pub(crate) async fn listen(shared: Arc<Shared>, mut tail: Tail) {
                 tokio::time::sleep(DUE_EVERY).await;
                 let Ok(end) = shared.setup.journal.end().await else { continue };
                 tail = shared.setup.journal.tail_all(end);
+                // What went by in between is in the journal.
+                shared.adoption.look();
             }
         }
     }
 }
 
-fn wake(shared: &Arc<Shared>, event: &Event) {
+fn wake(shared: &Shared, event: &Event) {
     if !INPUT_KINDS.contains(&event.kind.as_str()) {
         return;
     }
     let branch = BranchId { stream: event.stream.clone(), branch: event.branch.clone() };
     let Some(address) = Address::of(&branch) else { return };
-    if !shared.poke(&address, event.seq) && shared.setup.options.adopt == Adopt::All {
+    if !shared.poke(&address, event.seq) {
         // It looks at its stream first thing; if another process runs it, it leaves again.
-        let _ = shared.activate(&address);
+        shared.adoption.push(address);
     }
 }
 
@@ -59,51 +66,79 @@ pub(crate) async fn tick(shared: Arc<Shared>) {
         }
         let filter = ListFilter { due_before: Some(now()), ..ListFilter::default() };
         let Ok(due) = shared.setup.journal.list(filter, None, PAGE_MAX).await else { continue };
-        for listed in due {
-            if let Some(address) = Address::of(&listed.branch) {
-                let _ = shared.activate(&address);
-            }
+        for address in due.iter().filter_map(|listed| Address::of(&listed.branch)) {
+            shared.adoption.push(address);
         }
     }
 }
 
-/// Takes up every session that has something to do and that no living process runs. Says how many.
-pub(crate) async fn recover(shared: &Arc<Shared>) -> Result<Vec<Address>, EngineError> {
-    let mut orphans = Vec::new();
-    let mut after = None;
+/// Takes up every session whose turn it is, and in the beginning all that have something to do and that no living process
+/// runs.
+pub(crate) async fn work(shared: Arc<Shared>) {
+    let slots = Arc::new(Semaphore::new(shared.setup.options.adopt_max.max(1)));
+    shared.adoption.look();
     loop {
-        let filter = ListFilter { status: Some(Status::Running), ..ListFilter::default() };
-        let page = shared.setup.journal.list(filter, after.take(), PAGE_MAX).await?;
-        for listed in &page {
-            let alive = match listed.owner {
-                Some(owner) => !matches!(shared.setup.owners.standing(owner).await, Ok(Standing::Dead)),
-                None => false,
-            };
-            if let Some(address) = Address::of(&listed.branch).filter(|_| !alive) {
-                orphans.push(address);
-            }
-        }
-        match page.last() {
-            Some(last) if page.len() == PAGE_MAX => after = Some(last.after()),
-            _ => break,
-        }
+        let slot = tokio::select! {
+            slot = Arc::clone(&slots).acquire_owned() => slot,
+            () = shared.stopping.cancelled() => return,
+        };
+        let Ok(slot) = slot else { return };
+        let address = tokio::select! {
+            address = next(&shared) => address,
+            () = shared.stopping.cancelled() => return,
+        };
+        let taken = Arc::clone(&shared);
+        shared.tasks.spawn(async move {
+            take_up(&taken, &address).await;
+            drop(slot);
+        });
     }
-    shared.tasks.spawn(take_up(Arc::clone(shared), orphans.clone()));
-    Ok(orphans)
 }
 
-/// A few at a time: after a long downtime there may be thousands.
-async fn take_up(shared: Arc<Shared>, orphans: Vec<Address>) {
-    let at_once = shared.setup.options.recover_max.max(1);
-    let work = futures_util::stream::iter(orphans).for_each_concurrent(at_once, |address| {
-        let shared = Arc::clone(&shared);
-        async move {
-            // What it comes to is in its journal.
-            let _ = input::settle(&shared, &address).await;
+/// The session whose turn it is.
+async fn next(shared: &Arc<Shared>) -> Address {
+    loop {
+        match shared.adoption.next() {
+            Turn::Session(address) => return address,
+            Turn::Look(after) => match orphans(shared, after.clone()).await {
+                Ok((found, next)) => shared.adoption.found(found, next),
+                // Whatever is there stays there.
+                Err(_) => {
+                    tokio::time::sleep(DUE_EVERY).await;
+                    shared.adoption.found(Vec::new(), Some(after));
+                }
+            },
+            Turn::Nothing => shared.adoption.pushed().await,
         }
-    });
-    tokio::select! {
-        () = work => {}
-        () = shared.stopping.cancelled() => {}
+    }
+}
+
+/// A page of sessions that have something to do and that no living process runs, and where the next page begins.
+async fn orphans(
+    shared: &Shared,
+    after: Option<ListAfter>,
+) -> Result<(Vec<Address>, Option<Option<ListAfter>>), EngineError> {
+    let filter = ListFilter { status: Some(Status::Running), ..ListFilter::default() };
+    let page = shared.setup.journal.list(filter, after, PAGE_MAX).await?;
+    let mut orphans = Vec::new();
+    for listed in &page {
+        let alive = match listed.owner {
+            Some(owner) => !matches!(shared.setup.owners.standing(owner).await, Ok(Life::Dead)),
+            None => false,
+        };
+        orphans.extend(Address::of(&listed.branch).filter(|_| !alive));
+    }
+    let next = page.last().filter(|_| page.len() == PAGE_MAX).map(Listed::after);
+    Ok((orphans, next.map(Some)))
+}
+
+/// Runs a session until it rests or has left. What it comes to is in its journal.
+async fn take_up(shared: &Arc<Shared>, address: &Address) {
+    let Ok(mut handle) = shared.adopt(address) else { return };
+    loop {
+        let is_working = matches!(*handle.standing.borrow_and_update(), Standing::Working);
+        if !is_working || handle.standing.changed().await.is_err() {
+            return;
+        }
     }
 }

@@ -5,7 +5,7 @@
 
 mod error;
 
-use weir_journal::{Journal, ListAfter, ListFilter, Listed, PAGE_MAX, Status, now};
+use weir_journal::{Journal, ListAfter, ListFilter, PAGE_MAX, Status, now};
 use weir_kernel::{ApprovalDenied, ApprovalGranted, Body, Call, CallState, Lifecycle, Session, Verdict};
 use weir_tools::Asked;
 use weir_types::{BranchId, CallId, Effect, Hash, Json, Kind, Seq, Timestamp};
@@ -49,6 +49,8 @@ pub struct Approval {
     pub why: String,
     /// When it is too late.
     pub expires: Option<Timestamp>,
+    /// Whether it only pretends, as it was asked for.
+    pub stub: bool,
 }
 
 /// A decision that was written down.
@@ -60,6 +62,13 @@ pub struct Answered {
     pub seq: Seq,
     /// The call was asked for as one that really happens; run from here, it would only pretend.
     pub pretends: bool,
+}
+
+/// Where a page of [`Engine::all_approvals`] ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedAfter {
+    status: Status,
+    after: Option<ListAfter>,
 }
 
 impl Approval {
@@ -81,6 +90,7 @@ impl Approval {
                 input_hash,
                 why: why(call, rule),
                 expires,
+                stub: call.stub,
             })
             .collect()
     }
@@ -162,6 +172,20 @@ impl Engine {
         self.answer(asked, granted.call, granted.by.clone(), granted.into(), pretends).await
     }
 
+    /// Whether a call that was asked for as one that really happens would only pretend if it ran here after this yes.
+    /// Writes nothing down.
+    ///
+    /// # Errors
+    /// Those of [`Engine::approve`] that can be told before.
+    pub async fn would_pretend(
+        &self,
+        address: &Address,
+        granted: &ApprovalGranted,
+    ) -> Result<bool, EngineError> {
+        let asked = self.asked(address, granted.call, &granted.by).await?;
+        asked.would_pretend(granted)
+    }
+
     /// Says no to a call of a session, or of one behind it.
     ///
     /// # Errors
@@ -187,12 +211,21 @@ impl Engine {
     pub async fn all_approvals(
         &self,
         agent: Option<String>,
-        after: Option<ListAfter>,
-    ) -> Result<(Vec<Approval>, Option<ListAfter>), EngineError> {
+        after: Option<AskedAfter>,
+    ) -> Result<(Vec<Approval>, Option<AskedAfter>), EngineError> {
         let journal = &*self.0.setup.journal;
-        let filter = ListFilter { status: Some(Status::Waiting), agent, ..ListFilter::default() };
+        // A session that asks about one call may be busy with another.
+        let AskedAfter { status, after } =
+            after.unwrap_or(AskedAfter { status: Status::Waiting, after: None });
+        let filter = ListFilter { status: Some(status), agent, ..ListFilter::default() };
         let page = journal.list(filter, after, PAGE_MAX).await?;
-        let next = page.last().filter(|_| page.len() == PAGE_MAX).map(Listed::after);
+        let next = match (page.last(), status) {
+            (Some(last), _) if page.len() == PAGE_MAX => {
+                Some(AskedAfter { status, after: Some(last.after()) })
+            }
+            (_, Status::Waiting) => Some(AskedAfter { status: Status::Running, after: None }),
+            _ => None,
+        };
         let mut asked = Vec::new();
         for address in page.iter().filter_map(|listed| Address::of(&listed.branch)) {
             if let Some(loaded) = store::load(journal, &address).await? {
@@ -200,6 +233,16 @@ impl Engine {
             }
         }
         Ok((asked, next))
+    }
+
+    /// Whether someone may decide about a call, as its agent is now.
+    ///
+    /// # Errors
+    /// When the agent cannot be had.
+    pub async fn may_decide(&self, approval: &Approval, by: &str) -> Result<bool, EngineError> {
+        let runnable = self.0.setup.agents.agent(&approval.agent).await.map_err(EngineError::Agent)?;
+        let may = runnable.tools.may_approve(by, &approval.asker, &approval.agent);
+        Ok(may.verdict == Verdict::Allow)
     }
 
     /// The session that made a call, if there is one.

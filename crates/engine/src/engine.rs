@@ -71,7 +71,7 @@ impl Engine {
         let tail = shared.setup.journal.tail_all(end);
         shared.tasks.spawn(adopt::listen(Arc::clone(&shared), tail));
         if shared.setup.options.adopt == Adopt::All {
-            adopt::recover(&shared).await?;
+            shared.tasks.spawn(adopt::work(Arc::clone(&shared)));
             shared.tasks.spawn(adopt::tick(Arc::clone(&shared)));
         }
         Ok(Self(shared))

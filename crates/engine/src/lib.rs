@@ -85,7 +85,7 @@ mod store;
 
 pub use actor::status;
 pub use address::{Address, stream_of};
-pub use approvals::{Answered, Approval, ApprovalError, How};
+pub use approvals::{Answered, Approval, ApprovalError, AskedAfter, How};
 pub use budgets::{Budgets, day, scope_words};
 pub use credentials::{
     CredentialError, CredentialFile, CredentialFileError, Credentials, Entry, Given, Holder, HolderError,

@@ -168,6 +168,7 @@ pub fn amount(limit: Limit, amount: u64) -> String {
     match limit {
         Limit::Usd => NanoUsd(amount).to_string(),
         Limit::Tokens => format!("{amount} tokens"),
+        Limit::ModelCalls if amount == 1 => "1 model call".to_owned(),
         Limit::ModelCalls => format!("{amount} model calls"),
         Limit::WallClock => format!("{} s", amount / 1_000),
         Limit::Iterations => format!("{amount} iterations"),

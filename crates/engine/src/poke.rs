@@ -43,7 +43,8 @@ impl Poke {
         }
     }
 
-    fn has_news(&self) -> bool {
+    /// Whether the task was told what it does not know.
+    pub(crate) fn has_news(&self) -> bool {
         self.told.load(Ordering::SeqCst) > self.known.load(Ordering::SeqCst)
     }
 }

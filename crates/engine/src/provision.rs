@@ -63,6 +63,11 @@ fn grants(manifest: &Manifest, admins: impl IntoIterator<Item = String>) -> Gran
     }
 }
 
+/// The tools of an agent that somebody has to approve, whatever else is said about them.
+pub fn always_asked(agent: &manifest::Agent) -> BTreeSet<String> {
+    agent.tools.iter().filter(|tool| tool.approval.is_some()).map(|tool| tool.name.clone()).collect()
+}
+
 /// What a project allows in all, as a manifest says; these may put more in.
 pub fn budgets(manifest: &Manifest, admins: impl IntoIterator<Item = String>) -> Budgets {
     let of = |scope| {

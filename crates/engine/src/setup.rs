@@ -75,8 +75,8 @@ pub struct Options {
     pub snapshot_every: u64,
     /// The first delay before a failed model call is repeated; it doubles with each attempt.
     pub retry_delay: Duration,
-    /// How many sessions are recovered at once.
-    pub recover_max: usize,
+    /// How many sessions the engine takes up by itself at once; the others wait for their turn.
+    pub adopt_max: usize,
     /// How long a call waits for others to give back what they have set aside and not used.
     pub budget_patience: Duration,
     /// What time it is, for budgets of a day.
@@ -102,7 +102,7 @@ impl Default for Options {
             storage_patience: Duration::from_secs(60),
             snapshot_every: 256,
             retry_delay: Duration::from_millis(500),
-            recover_max: 64,
+            adopt_max: 64,
             budget_patience: Duration::from_secs(60),
             clock: weir_journal::now,
         }

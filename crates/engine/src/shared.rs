@@ -9,13 +9,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use weir_types::{Hash, Seq};
 
-use crate::actor::{Actor, Command, Standing};
+use crate::actor::{Actor, Command, Standing, Stay};
 use crate::address::Address;
+use crate::adopt::Queue;
 use crate::error::EngineError;
 use crate::live::Live;
 use crate::poke::Poke;
 use crate::purses::Purses;
-use crate::setup::Setup;
+use crate::setup::{Adopt, Setup};
 
 /// Commands that wait for one session; a full queue makes its senders wait.
 const COMMANDS_MAX: usize = 64;
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     live: Mutex<HashMap<Address, Weak<Live>>>,
     known_blobs: Mutex<HashSet<Hash>>,
     pub(crate) purses: Purses,
+    /// Sessions that wait to be taken up.
+    pub(crate) adoption: Queue,
 }
 
 /// How to reach a session's task.
@@ -44,6 +47,7 @@ pub(crate) struct Handle {
 
 impl Shared {
     pub(crate) fn new(setup: Setup) -> Arc<Self> {
+        let adoption = Queue::new(setup.options.adopt == Adopt::All);
         Arc::new(Self {
             setup,
             stopping: CancellationToken::new(),
@@ -52,11 +56,21 @@ impl Shared {
             live: Mutex::default(),
             known_blobs: Mutex::default(),
             purses: Purses::default(),
+            adoption,
         })
     }
 
     /// The session's task, started if need be.
     pub(crate) fn activate(self: &Arc<Self>, address: &Address) -> Result<Handle, EngineError> {
+        self.start(address, Stay::AWhile)
+    }
+
+    /// The same for a session that nobody asked for: it leaves memory as soon as it has nothing to do.
+    pub(crate) fn adopt(self: &Arc<Self>, address: &Address) -> Result<Handle, EngineError> {
+        self.start(address, Stay::No)
+    }
+
+    fn start(self: &Arc<Self>, address: &Address, stay: Stay) -> Result<Handle, EngineError> {
         if self.stopping.is_cancelled() {
             return Err(EngineError::Stopping);
         }
@@ -70,7 +84,7 @@ impl Shared {
         let handle = Handle { commands, standing: watched, poke: Arc::clone(&poke) };
         active.insert(address.clone(), handle.clone());
         drop(active);
-        let actor = Actor::new(Arc::clone(self), address.clone(), inbox, standing, poke);
+        let actor = Actor::new(Arc::clone(self), address.clone(), inbox, standing, poke, stay);
         self.tasks.spawn(actor.run());
         Ok(handle)
     }
@@ -86,9 +100,11 @@ impl Shared {
     }
 
     /// Tells a session's task, if there is one, that its stream has grown to this event.
+    ///
+    /// INVARIANT: a task that is told has not left yet, and looks once more whether it was told when it has.
     pub(crate) fn poke(&self, address: &Address, seq: Seq) -> bool {
-        let handle = self.find(address);
-        handle.inspect(|handle| handle.poke.tell(seq)).is_some()
+        let active = self.active();
+        active.get(address).inspect(|handle| handle.poke.tell(seq)).is_some()
     }
 
     /// A session's task ends. From here on a new one may be started.

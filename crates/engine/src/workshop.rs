@@ -1,6 +1,7 @@
 //! What every agent's tools are made with: one network, one sandbox, one set of connections for the whole process, and who
 //! holds every grant in it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use weir_blobs::Blobs;
 use weir_mcp::Connections;
 use weir_secrets::{Places, Redactor};
 use weir_spec::manifest::{self, Manifest};
-use weir_tools::{Gate, Live, Net, Redact, Sandbox, Setup, Toolbox};
-use weir_types::Block;
+use weir_tools::{Decision, Gate, Live, Net, Redact, Request, Sandbox, Setup, Toolbox};
+use weir_types::{Block, Verdict};
 
 use crate::credentials::{CredentialFile, Credentials};
 use crate::provision;
@@ -61,7 +62,7 @@ impl Workshop {
         let gate = provision::gate(manifest, self.admins.iter().cloned());
         let setup = Setup {
             servers: Arc::new(self.servers(manifest, agent, Arc::clone(&gate))),
-            gate,
+            gate: Arc::new(Asks { gate, tools: provision::always_asked(agent) }),
             live: self.live.clone(),
             blobs: Arc::clone(&self.blobs),
             redact: Arc::new(Redacting(self.redactor.clone())),
@@ -83,6 +84,34 @@ impl Workshop {
             gate,
         };
         AgentServers::new(manifest, agent, means)
+    }
+}
+
+/// Grants, and besides them what an agent's entries say about approval.
+struct Asks {
+    gate: Arc<dyn Gate>,
+    tools: BTreeSet<String>,
+}
+
+impl Gate for Asks {
+    fn admit(&self, principal: &str, agent: &str) -> Decision {
+        self.gate.admit(principal, agent)
+    }
+
+    fn may_approve(&self, by: &str, asker: &str, agent: &str) -> Decision {
+        self.gate.may_approve(by, asker, agent)
+    }
+
+    fn decide(&self, request: &Request<'_>) -> Decision {
+        let decision = self.gate.decide(request);
+        let asks = request.approved_by.is_none() && self.tools.contains(request.tool);
+        if asks && decision.verdict == Verdict::Allow {
+            return Decision::ask(
+                "approval: always",
+                "its entry in the agent's spec says `approval: always`",
+            );
+        }
+        decision
     }
 }
 

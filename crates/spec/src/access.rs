@@ -31,6 +31,8 @@ pub enum Role {
     Read,
     /// Talk to the agent; trigger the loop.
     Execute,
+    /// Say yes to calls of the agent.
+    Approve,
 }
 
 /// Who has which role.

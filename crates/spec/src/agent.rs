@@ -155,16 +155,21 @@ static LIMITS: Shape = Shape {
 
 static AGENT_ACL: Shape = Shape {
     what: "an entry of `acl`",
-    doc: "Who may talk to the agent.",
+    doc: "Who may talk to the agent, and who may approve what it does.",
     fields: &[
         required("principal", "principal: group:engineering", Kind::Format(&format::PRINCIPAL), "Who."),
-        required("role", "role: execute", Kind::Word(|| words(AGENT_ROLES)), "What they may do: talk to it."),
+        required(
+            "role",
+            "role: execute",
+            Kind::Word(|| words(AGENT_ROLES)),
+            "What they may do: talk to it (`execute`), or say yes to its calls (`approve`).",
+        ),
     ],
     choice: Choice::Free,
     instead: &[],
 };
 
-const AGENT_ROLES: &[(&str, Role)] = &[("execute", Role::Execute)];
+const AGENT_ROLES: &[(&str, Role)] = &[("execute", Role::Execute), ("approve", Role::Approve)];
 const APPROVALS: &[(&str, Approval)] = &[("always", Approval::Always)];
 const EFFECTS: &[(&str, Effect)] =
     &[("read", Effect::Read), ("idempotent", Effect::Idempotent), ("write", Effect::Write)];

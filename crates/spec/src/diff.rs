@@ -36,6 +36,11 @@ pub fn diff(before: &Manifest, after: &Manifest) -> Vec<Change> {
     agents::agents(before, after, &mut changes);
     agents::loops(before, after, &mut changes);
     governance::compare(before, after, &mut changes);
+    // It is made of everything above; on its own it changes when another version compiles it.
+    if changes.found.is_empty() {
+        changes.about("policy");
+        changes.text("compiled text", before.policy == after.policy, true);
+    }
     changes.found
 }
 

@@ -73,7 +73,7 @@ pub use loops::{Concurrency, LoopSpec, Missed, WhenFull};
 pub use loose::read_yaml;
 pub use manifest::Manifest;
 pub use principal::{BUILTIN_GROUPS, Principal, PrincipalError};
-pub use project::{Group, Project, ServerCredentials, ToolGrant};
+pub use project::{Group, Project, RulePlaces, ServerCredentials, ToolGrant};
 pub use read::read;
 pub use rules::{
     Budget, Condition, Example, Examples, Hold, Hook, HookAction, Hooks, Lane, Mode, PRE_APPEND, Rollback,

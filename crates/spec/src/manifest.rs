@@ -90,6 +90,9 @@ pub struct Manifest {
     /// Hand-written policies, by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policies: BTreeMap<String, String>,
+    /// Who may do what, compiled: Cedar text, to be read beside the hand-written policies.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub policy: String,
 }
 
 /// A manifest without anything in it.
@@ -116,6 +119,7 @@ impl Default for Manifest {
             knowledge: BTreeSet::new(),
             routing: Routing::default(),
             policies: BTreeMap::new(),
+            policy: String::new(),
         }
     }
 }

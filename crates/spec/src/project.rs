@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use weir_types::ModelCard;
 
 use crate::agent::AclEntry;
-use crate::diagnostic::{Findings, Spanned};
+use crate::diagnostic::{Findings, Span, Spanned};
 use crate::document;
 use crate::fields::Fields;
 use crate::format;
@@ -113,6 +113,8 @@ pub struct Project {
     pub mcp_credentials: Vec<ServerCredentials>,
     /// What happens to calls; the first that matches decides.
     pub rules: Vec<Spanned<Rule>>,
+    /// Where the parts of each rule are, in the same order.
+    pub rule_places: Vec<RulePlaces>,
     /// What may be used, each with the place of its dollars or its name.
     pub budgets: BTreeMap<Scope, Spanned<Budget>>,
     /// Whether nobody approves what they asked for themselves.
@@ -129,6 +131,17 @@ pub struct Project {
     pub registries: BTreeMap<String, Spanned<String>>,
     /// What else it names, for whoever checks that it exists.
     pub(crate) mentions: Mentions,
+}
+
+/// Where the parts of a rule are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RulePlaces {
+    /// The tools that its conditions name.
+    pub tools: Vec<Spanned<String>>,
+    /// Each example of a call it is about.
+    pub matches: Vec<Span>,
+    /// Each example of a call it is not about.
+    pub not: Vec<Span>,
 }
 
 /// What rules, hooks and routing name, with its places.
@@ -187,6 +200,7 @@ pub(crate) fn read(bytes: &[u8], findings: &mut Findings) -> Option<Project> {
         Some((entry.key.value.clone(), Spanned { value, span: entry.value.span }))
     });
     let mut mentions = Mentions::default();
+    let (rules, rule_places) = governance::rules(&fields, &mut mentions, findings).into_iter().unzip();
     Some(Project {
         name: fields.text("project"),
         models: models::read(&fields, findings),
@@ -194,7 +208,8 @@ pub(crate) fn read(bytes: &[u8], findings: &mut Findings) -> Option<Project> {
         groups: fields.has("groups").then(|| access::groups(&fields)),
         tool_grants: access::tool_grants(&fields, findings),
         mcp_credentials: access::credentials(&fields, findings),
-        rules: governance::rules(&fields, &mut mentions, findings),
+        rules,
+        rule_places,
         budgets: governance::budgets(&fields),
         four_eyes: fields.truth("four_eyes").unwrap_or(false),
         hooks: governance::hooks(&fields, &mut mentions),

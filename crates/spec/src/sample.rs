@@ -61,6 +61,7 @@ pub(crate) fn manifest() -> Manifest {
         tools: vec![tool("bash")],
         limits: Limits { usd: Some(usd(1)), tokens: Some(100), ..Limits::default() },
         acl: BTreeMap::from([(principal("user:ada"), Role::Execute)]),
+        approvers: BTreeSet::from([principal("user:boss")]),
         region: Some("eu".to_owned()),
     };
     let spec = Loop {
@@ -131,6 +132,7 @@ pub(crate) fn manifest() -> Manifest {
         knowledge: BTreeSet::from(["docs".to_owned()]),
         routing: Routing { canary_pct: Some(5), deny: vec![principal("user:ada")], ..Routing::default() },
         policies: BTreeMap::from([("policies/a.cedar".to_owned(), "permit".to_owned())]),
+        policy: "permit".to_owned(),
         ..Manifest::default()
     }
 }

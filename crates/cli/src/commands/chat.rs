@@ -1,5 +1,6 @@
 //! `weir chat`: talk to an agent, line by line or once.
 
+mod asking;
 mod editor;
 mod prompted;
 mod slash;
@@ -214,7 +215,7 @@ async fn once(mut chat: Chat<'_>, words: String, out: &mut Out) -> Outcome {
         turn.print_json(address, out)?;
     }
     out.flush()?;
-    turn.conclude(address, out)?;
+    turn.conclude(address, &chat.again(), out)?;
     if !out.json && chat.args.session.is_none() {
         out.aside(format_args!("{}", out.err.dim(&format!("session {address}"))));
     }
@@ -222,6 +223,11 @@ async fn once(mut chat: Chat<'_>, words: String, out: &mut Out) -> Outcome {
 }
 
 impl Chat<'_> {
+    /// The flags that a command to paste needs.
+    fn again(&self) -> String {
+        self.args.tools.again(&self.args.project)
+    }
+
     /// Whether a crash has left a run that nobody has taken up since.
     fn is_unfinished(&self) -> bool {
         self.found.as_ref().is_some_and(|session| {

@@ -83,7 +83,7 @@ pub(crate) async fn host(context: &Context) -> Outcome<Host> {
 }
 
 /// An engine that can run the agents of a project.
-async fn host_for(
+pub(crate) async fn host_for(
     context: &Context,
     project: &ProjectArgs,
     tools: &ToolArgs,

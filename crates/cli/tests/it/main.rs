@@ -4,6 +4,8 @@
 
 mod append;
 mod approving;
+mod asked;
+mod asked_typed;
 mod auth;
 mod backup;
 mod begin;
@@ -17,6 +19,7 @@ mod disk;
 mod doctor;
 mod escapes;
 mod files;
+mod forged;
 mod forking;
 mod gate;
 mod hooks;
@@ -37,6 +40,7 @@ mod running;
 mod scenarios;
 mod secrets;
 mod session;
+mod spent;
 mod transfer;
 mod typed;
 mod usage;

@@ -1,10 +1,13 @@
 //! What is outside of weir, as far as a tool could touch it: a canary behind HTTP, an MCP server that is started, and the
 //! project whose agents have them as tools. What counts is what these saw, not what weir says about it.
 
+mod asking;
 mod canary;
 mod project;
 
 pub(crate) use self::canary::Canary;
+
+pub(crate) use self::asking::{Desk, WHY};
 pub(crate) use self::project::{Project, field, script};
 
 /// The definition of a tool that takes a number, as a server gives it.

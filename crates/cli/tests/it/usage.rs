@@ -25,6 +25,10 @@ fn help_and_version_are_answers() {
       test         Run the scenarios of tests/*.yaml
       chat         Talk to an agent, line by line or once
       session      Look at sessions, speak to them, and take them in hand
+      approvals    List the calls that wait for someone's approval
+      approve      Say yes to a call, and go on with the session that waited for it
+      deny         Say no to a call, and go on with the session that waited for it
+      budget       Look at what may be used, and what is left of it
       tools        List the tools of an agent, and try one
       policy       See who may do what, why a call is allowed or denied, and what another policy would
                    have decided

@@ -10,7 +10,7 @@ use weir_models::{ModelError, Piece};
 use weir_types::{StopReason, Timestamp};
 
 use super::commit::{Committed, due};
-use super::{Actor, Command, Flow, Release, Reply, Resume, Standing};
+use super::{Actor, Command, Flow, Release, Reply, Resume, Standing, Stay};
 use crate::approvals;
 use crate::draft::Nature;
 use crate::error::EngineError;
@@ -62,7 +62,10 @@ impl Actor {
     pub(super) async fn rest(&mut self) -> Result<bool, EngineError> {
         let outcome = self.outcome().await?;
         self.standing.send_replace(Standing::Resting(outcome.into()));
-        let idle = self.shared.setup.options.idle_after;
+        let idle = match self.stay {
+            Stay::AWhile => self.shared.setup.options.idle_after,
+            Stay::No => Duration::ZERO,
+        };
         let due = self.due.take().map_or(WAIT_MAX, until);
         let wake = self.next_wake(Instant::now() + idle.min(due)).await;
         if let Wake::Time = wake {
@@ -110,6 +113,7 @@ impl Actor {
     async fn woken(&mut self, wake: Wake) -> Result<(), EngineError> {
         match wake {
             Wake::Command(Some(Command::Look { reply })) => {
+                self.stay = Stay::AWhile;
                 self.is_working();
                 self.absorb().await?;
                 let _ = reply.send(Ok(self.durable));
@@ -165,6 +169,7 @@ impl Actor {
     }
 
     fn obey(&mut self, command: Command) {
+        self.stay = Stay::AWhile;
         self.is_working();
         match command {
             Command::Input { bodies, actor, reply } => {

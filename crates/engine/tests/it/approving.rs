@@ -465,6 +465,7 @@ fn approval_of_nothing() -> Approval {
         input_hash: weir_types::Hash::ZERO,
         why: String::new(),
         expires: None,
+        stub: false,
     }
 }
 

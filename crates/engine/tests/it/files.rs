@@ -135,25 +135,31 @@ async fn a_fork_has_the_files_of_its_past_and_its_own_from_there() {
     }
 }
 
+/// Says everything, in as many processes as it takes; and how many appends the first of them made.
+async fn play(world: &World, texts: &[&str], fuse: Fuse) -> (Process, Address, u64) {
+    let address = Address::main(weir_types::SessionId::from_u128(9));
+    let mut process = world.start_with(fuse, |_| {}).await;
+    let mut first = None;
+    loop {
+        let done = tokio::select! {
+            () = turns(world, &process, &address, texts) => true,
+            () = process.fuse.blown() => false,
+        };
+        let appends = *first.get_or_insert_with(|| process.fuse.appends());
+        if done {
+            return (process, address, appends);
+        }
+        process.die();
+        process = world.start().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_crash_at_any_append_leaves_the_same_files() {
     let play = async |fuse: Fuse| {
         let world = author();
-        let address = Address::main(weir_types::SessionId::from_u128(9));
-        let mut process = world.start_with(fuse, |_| {}).await;
-        let mut first = None;
-        loop {
-            let done = tokio::select! {
-                () = turns(&world, &process, &address) => true,
-                () = process.fuse.blown() => false,
-            };
-            first.get_or_insert_with(|| process.fuse.appends());
-            if done {
-                return (files(&world, &process, &address, None).await, first.unwrap());
-            }
-            process.die();
-            process = world.start().await;
-        }
+        let (process, address, appends) = play(&world, &["begin", "change", "late"], fuse).await;
+        (files(&world, &process, &address, None).await, appends)
     };
     let (expected, appends) = play(Fuse::default()).await;
     assert_eq!(
@@ -169,9 +175,42 @@ async fn a_crash_at_any_append_leaves_the_same_files() {
     }
 }
 
+/// A call that stores a note, cut off anywhere, runs again, and the note is there once: in the session and in the memory.
+#[tokio::test(start_paused = true)]
+async fn a_crash_at_any_append_stores_a_note_once() {
+    let note = Json::of(&serde_json::json!({ "title": "Colour", "text": "The door is red." }));
+    let play = async |fuse: Fuse| {
+        let world = World::new();
+        let replies = vec![
+            calling(on_user("note", ""), &[("memory_store", note.as_str())]),
+            on_tool("memory_store", "noted"),
+        ];
+        world.equip("author", replies, vec![builtin(Builtin::MemoryStore)], |_, _| {});
+        let (_, address, appends) = play(&world, &["note"], fuse).await;
+        let attempts = world.kinds(&address).await.iter().filter(|kind| *kind == "tool.started").count();
+        let of = async |branch: &weir_types::BranchId| {
+            let kind = "memory.stored".parse().unwrap();
+            world.journal.by_kind(branch, &kind, Seq(0), 100).await.unwrap().len()
+        };
+        let memory = weir_types::BranchId::main("engine:memory:author:user:test".parse().unwrap());
+        ([of(&address.branch_id()).await, of(&memory).await], attempts, appends)
+    };
+    let (stored, attempts, appends) = play(Fuse::default()).await;
+    assert_eq!((stored, attempts), ([1, 1], 1));
+    let mut repeated = 0;
+    for append in 1..=appends {
+        for side in [Side::Before, Side::After] {
+            let (stored, attempts, _) = play(Fuse::at(append, side)).await;
+            assert_eq!(stored, [1, 1], "{side:?} append {append}");
+            repeated += attempts - 1;
+        }
+    }
+    assert!(repeated > 0, "no crash cut the call off");
+}
+
 /// Says what has not been said yet, and waits for what comes of it.
-async fn turns(world: &World, process: &Process, address: &Address) {
-    for (index, text) in ["begin", "change", "late"].into_iter().enumerate() {
+async fn turns(world: &World, process: &Process, address: &Address, texts: &[&str]) {
+    for (index, text) in texts.iter().copied().enumerate() {
         let exists = world.journal.head(&address.branch_id()).await.unwrap().is_some();
         let known = match exists {
             true => world.kinds(address).await.iter().filter(|kind| *kind == "user.message").count(),

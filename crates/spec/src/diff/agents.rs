@@ -38,6 +38,7 @@ fn agent(before: &Agent, after: &Agent, changes: &mut Changes) {
     tools(&before.tools, &after.tools, changes);
     limits(&before.limits, &after.limits, changes);
     changes.levels("access of ", [&before.acl, &after.acl], word);
+    changes.set("approver", &before.approvers, &after.approvers);
     region([&before.region, &after.region], changes);
 }
 

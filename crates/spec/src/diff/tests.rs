@@ -44,6 +44,13 @@ fn the_same_is_no_change() {
     check(|_| (), "", "");
     // What it was made of is not what it does.
     check(|m| m.input = Hash::of(b"other"), "", "");
+    // What nothing else explains is told: another version may compile policies differently.
+    check(|m| m.policy.clear(), "+ policy / compiled text: ∅ → ∅", "+ policy / compiled text: ∅ → ∅");
+    let with_rule = |m: &mut Manifest| {
+        m.policy.clear();
+        m.four_eyes = false;
+    };
+    check(with_rule, "+ project / four_eyes: true → false", "- project / four_eyes: false → true");
 }
 
 #[test]
@@ -190,6 +197,11 @@ fn limits_and_access_of_an_agent() {
         |m| helper(m).acl.clear(),
         "- agent helper / access of user:ada: execute → ∅",
         "+ agent helper / access of user:ada: ∅ → execute",
+    );
+    check(
+        |m| helper(m).approvers.clear(),
+        "- agent helper / approver user:boss: yes → ∅",
+        "+ agent helper / approver user:boss: ∅ → yes",
     );
 }
 

@@ -1,6 +1,6 @@
 //! Agents and loops, resolved.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,9 @@ pub struct Agent {
     /// Who may talk to it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub acl: Acl,
+    /// Who may approve what it does.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub approvers: BTreeSet<Principal>,
     /// Where its model has to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,

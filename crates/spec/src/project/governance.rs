@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_types::{Effect, Risk};
 
-use super::Mentions;
+use super::{Mentions, RulePlaces};
 use crate::Principal;
 use crate::diagnostic::{Findings, Span, Spanned};
 use crate::fields::{Fields, as_json};
@@ -253,43 +253,55 @@ pub(super) fn rules(
     fields: &Fields<'_>,
     mentions: &mut Mentions,
     findings: &mut Findings,
-) -> Vec<Spanned<Rule>> {
+) -> Vec<(Spanned<Rule>, RulePlaces)> {
     let mut seen: BTreeMap<String, Span> = BTreeMap::new();
-    let mut rules: Vec<Spanned<Rule>> = Vec::new();
+    let mut rules: Vec<(Spanned<Rule>, RulePlaces)> = Vec::new();
     for inner in fields.each("rules") {
-        let Some(rule) = rule(&inner, mentions) else { continue };
+        let Some((rule, places)) = rule(&inner, mentions) else { continue };
         if let Some(first) = seen.insert(rule.value.id.clone(), rule.span) {
             let message = format!("the rule `{}` is here twice", rule.value.id);
             findings.twice("spec::duplicate", [first, rule.span], message, "give one another id");
         }
-        rules.push(rule);
+        rules.push((rule, places));
     }
     rules
 }
 
-fn rule(fields: &Fields<'_>, mentions: &mut Mentions) -> Option<Spanned<Rule>> {
+fn rule(fields: &Fields<'_>, mentions: &mut Mentions) -> Option<(Spanned<Rule>, RulePlaces)> {
     let id = fields.text("id")?;
-    let mut example = |fields: Fields<'_>| {
-        let (principal, agent) = (mentions.principal(&fields), mentions.agent(&fields));
-        Some(Example { tool: fields.words("tool")?, input: fields.json("input"), principal, agent })
-    };
-    let examples = fields.fields("examples").map(|fields| Examples {
-        matches: fields.each("matches").filter_map(&mut example).collect(),
-        not: fields.each("not").filter_map(&mut example).collect(),
-    });
+    let mut places = RulePlaces::default();
+    let mut examples = Examples::default();
+    if let Some(fields) = fields.fields("examples") {
+        (examples.matches, places.matches) = these(&fields, "matches", mentions);
+        (examples.not, places.not) = these(&fields, "not", mentions);
+    }
+    let when = fields.fields("when").map(|fields| condition(&fields, mentions, &mut places.tools));
     let rule = Rule {
         id: id.value,
-        when: fields.fields("when").map(|fields| condition(&fields, mentions)).unwrap_or_default(),
+        when: when.unwrap_or_default(),
         then: fields.word("then", VERDICTS)?,
         why: fields.words("why"),
         mode: fields.word("mode", MODES).unwrap_or_default(),
-        examples: examples.unwrap_or_default(),
+        examples,
     };
-    Some(Spanned { value: rule, span: id.span })
+    Some((Spanned { value: rule, span: id.span }, places))
+}
+
+/// Examples, and the place of each: that of its tool.
+fn these(fields: &Fields<'_>, name: &str, mentions: &mut Mentions) -> (Vec<Example>, Vec<Span>) {
+    let example = |fields: Fields<'_>| {
+        let (principal, agent) = (mentions.principal(&fields), mentions.agent(&fields));
+        let tool = fields.text("tool")?;
+        let example = Example { tool: tool.value, input: fields.json("input"), principal, agent };
+        Some((example, tool.span))
+    };
+    fields.each(name).filter_map(example).unzip()
 }
 
 /// Recursion is bounded by the depth of a document.
-fn condition(fields: &Fields<'_>, mentions: &mut Mentions) -> Condition {
+fn condition(fields: &Fields<'_>, mentions: &mut Mentions, tools: &mut Vec<Spanned<String>>) -> Condition {
+    let tool = fields.text("tool");
+    tools.extend(tool.clone());
     let group = fields.text("group").map(|group| {
         let value = Principal::Group(group.value.clone());
         mentions.principals.push(Spanned { value, span: group.span });
@@ -298,7 +310,7 @@ fn condition(fields: &Fields<'_>, mentions: &mut Mentions) -> Condition {
     let input =
         fields.entries("input").iter().filter_map(|entry| Some((entry.key.value.clone(), test(entry)?)));
     Condition {
-        tool: fields.words("tool"),
+        tool: tool.map(|tool| tool.value),
         source: fields.words("source"),
         effect: fields.word("effect", EFFECTS),
         risk_at_least: fields.word("risk_at_least", RISKS),
@@ -306,9 +318,9 @@ fn condition(fields: &Fields<'_>, mentions: &mut Mentions) -> Condition {
         group,
         agent: mentions.agent(fields),
         input: input.collect(),
-        all: fields.each("all").map(|fields| condition(&fields, mentions)).collect(),
-        any: fields.each("any").map(|fields| condition(&fields, mentions)).collect(),
-        not: fields.fields("not").map(|fields| Box::new(condition(&fields, mentions))),
+        all: fields.each("all").map(|fields| condition(&fields, mentions, tools)).collect(),
+        any: fields.each("any").map(|fields| condition(&fields, mentions, tools)).collect(),
+        not: fields.fields("not").map(|fields| Box::new(condition(&fields, mentions, tools))),
     }
 }
 

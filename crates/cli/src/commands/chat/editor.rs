@@ -42,22 +42,16 @@ pub(super) enum Typed {
 impl Editor {
     /// An editor whose lines begin with the agent's name. Without a place for the history, there is none.
     pub(super) fn new(agent: &str, data_dir: &Path, colors: bool) -> Self {
-        let mut keys = default_emacs_keybindings();
-        // Its own Ctrl-C clears the line before anyone can look whether it was empty.
-        let interrupt = ReedlineEvent::ExecuteHostCommand(INTERRUPT.to_owned());
-        keys.add_binding(KeyModifiers::CONTROL, KeyCode::Char('c'), interrupt);
-        let newline = ReedlineEvent::Edit(vec![EditCommand::InsertNewline]);
-        keys.add_binding(KeyModifiers::ALT, KeyCode::Enter, newline);
-        let mut reedline = Reedline::create()
-            .with_edit_mode(Box::new(Emacs::new(keys)))
-            .with_ansi_colors(colors)
-            // What is typed looks like everything else, whatever the background is.
-            .with_highlighter(Box::new(SimpleMatchHighlighter::default()))
-            .use_bracketed_paste(true);
+        let mut reedline = editing(colors);
         if let Some(history) = history(data_dir) {
             reedline = reedline.with_history(Box::new(history));
         }
         Self { reedline: Some(reedline), prompt: format!("{agent} › ") }
+    }
+
+    /// An editor for the answer to one question, which nobody needs to be reminded of.
+    pub(super) fn plain(prompt: &str) -> Self {
+        Self { reedline: Some(editing(false)), prompt: prompt.to_owned() }
     }
 
     /// Waits for the next line.
@@ -65,9 +59,20 @@ impl Editor {
     /// # Errors
     /// When the terminal is gone.
     pub(super) async fn next(&mut self) -> Outcome<io::Result<Typed>> {
+        self.next_from("").await
+    }
+
+    /// The same, beginning with a text to change.
+    ///
+    /// # Errors
+    /// When the terminal is gone.
+    pub(super) async fn next_from(&mut self, text: &str) -> Outcome<io::Result<Typed>> {
         let Some(mut reedline) = self.reedline.take() else { return Ok(Ok(Typed::Quit)) };
-        let prompt = Name(self.prompt.clone());
+        let (prompt, text) = (Name(self.prompt.clone()), text.to_owned());
         let (reedline, typed) = blocking(move || {
+            if !text.is_empty() {
+                reedline.run_edit_commands(&[EditCommand::InsertString(text)]);
+            }
             let typed = read(&mut reedline, &prompt);
             (reedline, typed)
         })
@@ -75,6 +80,22 @@ impl Editor {
         self.reedline = Some(reedline);
         Ok(typed)
     }
+}
+
+/// An editor with our keys.
+fn editing(colors: bool) -> Reedline {
+    let mut keys = default_emacs_keybindings();
+    // Its own Ctrl-C clears the line before anyone can look whether it was empty.
+    let interrupt = ReedlineEvent::ExecuteHostCommand(INTERRUPT.to_owned());
+    keys.add_binding(KeyModifiers::CONTROL, KeyCode::Char('c'), interrupt);
+    let newline = ReedlineEvent::Edit(vec![EditCommand::InsertNewline]);
+    keys.add_binding(KeyModifiers::ALT, KeyCode::Enter, newline);
+    Reedline::create()
+        .with_edit_mode(Box::new(Emacs::new(keys)))
+        .with_ansi_colors(colors)
+        // What is typed looks like everything else, whatever the background is.
+        .with_highlighter(Box::new(SimpleMatchHighlighter::default()))
+        .use_bracketed_paste(true)
 }
 
 /// Ctrl-C clears a line that has something in it, and ends the chat on one that has nothing.

@@ -1,18 +1,22 @@
 //! A chat line by line.
 
+use std::collections::BTreeSet;
+
 use weir_engine::{EngineError, StopReason};
 use weir_kernel::{Lifecycle, Session};
 
 use super::Chat;
+use super::asking;
 use super::editor::{Editor, Typed};
 use super::slash::{self, Next};
+use crate::budget;
 use crate::commands::Context;
 use crate::exit::Exit;
 use crate::history;
 use crate::host::Host;
 use crate::output::Out;
 use crate::report::{Failure, Outcome};
-use crate::show::printable;
+use crate::show::{count, printable};
 use crate::turn::Start;
 
 /// How much of what was said before is shown when a chat goes on.
@@ -31,6 +35,9 @@ pub(super) async fn run<'h>(mut chat: Chat<'h>, host: &'h Host, context: &mut Co
     }
     if chat.is_unfinished() {
         out.note(format_args!("something is still unanswered; that comes first"));
+        chat.turn(Start::Finish, out).await?;
+    } else if chat.found.as_ref().is_some_and(Session::is_waiting) {
+        // What is asked is asked again: whoever is here now may know the answer.
         chat.turn(Start::Finish, out).await?;
     }
     let mut editor = Editor::new(&agent, &context.data_dir, out.paint.is_on());
@@ -73,20 +80,47 @@ async fn remind(chat: &Chat<'_>, session: &Session, host: &Host, out: &mut Out) 
 impl Chat<'_> {
     /// Has a turn. What goes wrong with it is told, and does not end the chat.
     pub(super) async fn turn(&mut self, start: Start, out: &mut Out) -> Outcome {
-        let turn = match self.talk.turn(start, out).await {
-            Ok(turn) => turn,
-            Err(failure) => return tell(&failure, out),
-        };
-        if turn.came.stop == StopReason::Cancelled {
-            out.aside(format_args!("{}", out.err.dim("cancelled")));
-            return Ok(());
+        let (mut start, mut put_off) = (start, BTreeSet::new());
+        loop {
+            let turn = match self.talk.turn(start, out).await {
+                Ok(turn) => turn,
+                Err(failure) => return tell(&failure, out),
+            };
+            match turn.came.stop {
+                StopReason::Cancelled => {
+                    out.aside(format_args!("{}", out.err.dim("cancelled")));
+                    return Ok(());
+                }
+                StopReason::Approval => {
+                    if !asking::decide(self, &turn.came.approvals, &mut put_off, out).await? {
+                        let left = count(turn.came.approvals.len() as u64, "call");
+                        out.note(format_args!(
+                            "{left} must be approved; /approvals asks again, `weir approvals` lists them"
+                        ));
+                        return Ok(());
+                    }
+                    start = Start::Finish;
+                }
+                StopReason::Iterations | StopReason::Budget | StopReason::Halted => {
+                    let message = turn.came.message.as_deref().unwrap_or_default();
+                    let more = turn
+                        .came
+                        .budget
+                        .map_or_else(String::new, |given| format!(" {}", budget::flag(&given)));
+                    out.note(format_args!("{message}; go on with /resume{more}"));
+                    return Ok(());
+                }
+                StopReason::End | StopReason::MaxTokens | StopReason::Refused | StopReason::Failed => {
+                    let concluded = turn.conclude(&self.talk.address, &self.again(), out);
+                    return concluded.or_else(|failure| tell(&failure, out));
+                }
+            }
         }
-        turn.conclude(&self.talk.address, out).or_else(|failure| tell(&failure, out))
     }
 }
 
 /// Tells what went wrong, unless nobody is left to be told.
-fn tell(failure: &Failure, out: &mut Out) -> Outcome {
+pub(super) fn tell(failure: &Failure, out: &mut Out) -> Outcome {
     match failure {
         Failure::ClosedPipe => Err(Failure::ClosedPipe),
         Failure::Ended(Exit::Interrupted) => Err(Failure::Ended(Exit::Interrupted)),

@@ -5,11 +5,13 @@ use std::borrow::Cow;
 use weir_types::{Explain, Fault, Seq};
 
 use super::Chat;
+use crate::budget;
+use crate::commands::budget::left as budget_left;
 use crate::history::{self, Detail};
 use crate::host::Host;
 use crate::output::Out;
 use crate::report::Outcome;
-use crate::show::thousands;
+use crate::show::{printable, thousands};
 use crate::turn::{Start, Talk};
 use crate::which::free_branch;
 
@@ -17,8 +19,9 @@ const HELP: &str = concat!(
     "  /help         this\n",
     "  /history      everything that was said, with the numbers that /fork takes\n",
     "  /fork [SEQ]   go on from an earlier event (or from here) on a branch of its own\n",
-    "  /resume       go on with a run that stopped at a limit or failed\n",
-    "  /usage        tokens and money so far\n",
+    "  /approvals    decide about the calls that must be approved\n",
+    "  /resume       go on with a run that stopped at a limit or failed; /resume usd=5 puts more into its budget\n",
+    "  /usage        tokens and money so far, and what is left\n",
     "  /quit         leave; Ctrl-D does, too\n",
     "Alt-Enter begins a new line. Ctrl-C stops the answer that is being given.",
 );
@@ -82,9 +85,18 @@ pub(super) async fn run<'h>(
         }
         "/fork" => fork(chat, host, rest.trim(), out).await?,
         "/usage" => usage(chat, host, out).await?,
+        "/approvals" => {
+            said(chat)?;
+            if !host.engine.state(&chat.talk.address, None).await?.is_waiting() {
+                out.note(format_args!("nothing waits for approval"));
+                return Ok(Next::Go);
+            }
+            chat.turn(Start::Finish, out).await?;
+        }
         "/resume" => {
             said(chat)?;
-            chat.turn(Start::Resume, out).await?;
+            let more = Some(rest.trim()).filter(|rest| !rest.is_empty()).map(budget::parse).transpose()?;
+            chat.turn(Start::Resume(more), out).await?;
         }
         unknown => return Err(SlashError::Unknown(unknown.chars().take(40).collect()).into()),
     }
@@ -126,5 +138,8 @@ async fn usage(chat: &Chat<'_>, host: &Host, out: &Out) -> Outcome {
         spent.cost,
         thousands(spent.model_calls),
     ));
+    for line in budget_left(host, &chat.talk.address).await? {
+        out.aside(format_args!("{}", printable(&line)));
+    }
     Ok(())
 }

@@ -1,7 +1,9 @@
 //! `weir session resume`.
 
 use weir_engine::Outcome as Came;
+use weir_kernel::Allowance;
 
+use crate::budget;
 use crate::commands::Context;
 use crate::host::Host;
 use crate::identity::Sees;
@@ -15,7 +17,8 @@ use crate::workbench::ToolArgs;
 const EXAMPLES: &str = "\
 Examples:
   weir session resume -1
-  weir session resume 01J9Z --max-iterations 30";
+  weir session resume 01J9Z --max-iterations 30
+  weir session resume -1 --budget usd=5";
 
 /// The arguments of `weir session resume`.
 #[derive(Debug, clap::Args)]
@@ -26,6 +29,10 @@ pub(crate) struct Args {
     /// The most rounds of model and tools from here on; what the spec says, if left out.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_iterations: Option<u64>,
+    /// Put more into the budget that stopped it: `usd=5`, `tokens=N`, `model_calls=N`, `wall_clock=10m`, or several with
+    /// commas between them.
+    #[arg(long, value_name = "AMOUNTS")]
+    budget: Option<String>,
     #[command(flatten)]
     tools: ToolArgs,
     #[command(flatten)]
@@ -34,15 +41,24 @@ pub(crate) struct Args {
 
 /// Goes on with a run, and prints the answer.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
+    let budget = args.budget.as_deref().map(budget::parse).transpose()?;
     let sees = context.sees(&args.project).await?;
     let host = super::host_for(context, &args.project, &args.tools, args.max_iterations).await?;
-    let resumed = resume(args, &sees, &host, &mut context.out).await;
+    let asker = Asker { sees, by: context.identity.principal().to_owned(), budget };
+    let resumed = resume(args, asker, &host, &mut context.out).await;
     host.stop().await;
     resumed
 }
 
-async fn resume(args: &Args, sees: &Sees, host: &Host, out: &mut Out) -> Outcome {
-    let address = args.session.find(&*host.journal, sees).await?;
+/// Who goes on, what they see, and what they put in.
+struct Asker {
+    sees: Sees,
+    by: String,
+    budget: Option<Allowance>,
+}
+
+async fn resume(args: &Args, asker: Asker, host: &Host, out: &mut Out) -> Outcome {
+    let address = args.session.find(&*host.journal, &asker.sees).await?;
     let session = host.engine.state(&address, None).await?;
     if let Some(created) = &session.created {
         // What is wrong with the agent's files is shown with their lines.
@@ -50,8 +66,8 @@ async fn resume(args: &Args, sees: &Sees, host: &Host, out: &mut Out) -> Outcome
         project::agent(&built.manifest, &created.agent, &args.project.directory)?;
     }
     let before = Came::of(&address, &session).run;
-    let mut talk = Talk::after(host, address.clone(), session.seq);
-    let turn = talk.turn(Start::Resume, out).await?;
+    let mut talk = Talk::after(host, address.clone(), session.seq).by(asker.by);
+    let turn = talk.turn(Start::Resume(asker.budget), out).await?;
     if out.json {
         turn.print_json(&address, out)?;
     }
@@ -60,5 +76,5 @@ async fn resume(args: &Args, sees: &Sees, host: &Host, out: &mut Out) -> Outcome
         out.note(format_args!("it goes on with the next message; nothing was left to answer"));
         return Ok(());
     }
-    turn.conclude(&address, out)
+    turn.conclude(&address, &args.tools.again(&args.project), out)
 }

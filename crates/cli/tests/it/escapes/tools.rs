@@ -61,7 +61,7 @@ fn no_path_of_a_file_tool_leads_out_of_the_session() {
             ("fs_read", json!({"path": path})),
             ("fs_list", json!({"path": path})),
             ("fs_glob", json!({"pattern": format!("{path}*")})),
-            ("fs_search", json!({"pattern": "canary|root:", "path": path})),
+            ("fs_search", json!({"pattern": "canary|root:", "glob": path})),
             ("edit_write", json!({"path": path, "content": "planted"})),
             ("edit_replace", json!({"path": path, "old": SECRET, "new": "planted"})),
             ("edit_multi", json!({"path": path, "edits": [{"old": SECRET, "new": "planted"}]})),

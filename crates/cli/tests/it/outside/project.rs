@@ -93,6 +93,11 @@ impl Project {
         ran.stdout
     }
 
+    /// Exit code and error code of a command that fails.
+    pub(crate) fn error(&self, args: &[&str]) -> (i32, String) {
+        self.run(&[args, &["--json"]].concat()).error()
+    }
+
     pub(crate) fn json(&self, args: &[&str]) -> Value {
         let text = self.ok(&[args, &["--json"]].concat());
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))

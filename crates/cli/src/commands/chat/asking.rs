@@ -1,0 +1,210 @@
+//! Calls that must be approved, asked about in the chat itself.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use weir_engine::{Approval, Engine};
+use weir_kernel::{ApprovalDenied, ApprovalGranted, Scope};
+use weir_types::{CallId, Explain, Fault, Json};
+
+use super::Chat;
+use super::editor::{Editor, Typed};
+use crate::asked;
+use crate::output::Out;
+use crate::report::{Failure, Outcome};
+use crate::show::{printable, printable_lines};
+
+/// Columns for arguments where nobody says how many there are.
+const COLUMNS: usize = 80;
+
+/// Arguments that need more lines are cut.
+const LINES_MAX: usize = 40;
+
+/// What can be answered.
+const CHOICE: &str = "[y]es, [n]o, yes for this [s]ession, [e]dit, [l]ater › ";
+
+/// What was typed makes no sense.
+#[derive(Debug, thiserror::Error)]
+#[error("the arguments are not JSON")]
+struct NotJson(#[source] serde_json::Error);
+
+impl Explain for NotJson {
+    fn code(&self) -> &'static str {
+        "cli::not-json"
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        "answer `e` to edit them again; the call still waits".into()
+    }
+
+    fn fault(&self) -> Fault {
+        Fault::Input
+    }
+}
+
+/// Asks about calls one by one, except those that were put off before. Says whether anything was decided.
+pub(super) async fn decide(
+    chat: &Chat<'_>,
+    approvals: &[Approval],
+    put_off: &mut BTreeSet<CallId>,
+    out: &mut Out,
+) -> Outcome<bool> {
+    let asker = Asker { chat, engine: chat.talk.engine(), by: chat.principal.clone() };
+    let mut decided = false;
+    for approval in approvals {
+        if put_off.contains(&approval.id) {
+            continue;
+        }
+        match asker.ask(approval, out).await? {
+            Answer::Given => decided = true,
+            Answer::Later => _ = put_off.insert(approval.id),
+        }
+    }
+    Ok(decided)
+}
+
+/// What became of a question.
+enum Answer {
+    /// It was decided, here or elsewhere.
+    Given,
+    /// Not now.
+    Later,
+}
+
+struct Asker<'a> {
+    chat: &'a Chat<'a>,
+    engine: &'a Engine,
+    by: String,
+}
+
+impl Asker<'_> {
+    /// Asks until there is an answer that holds.
+    async fn ask(&self, approval: &Approval, out: &mut Out) -> Outcome<Answer> {
+        self.show(approval, out).await?;
+        loop {
+            let said = match line(CHOICE, "").await? {
+                Some(said) => said,
+                None => return Ok(Answer::Later),
+            };
+            let given = match said.trim().to_lowercase().as_str() {
+                "y" | "yes" => self.yes(approval, None, Scope::Once).await,
+                "s" | "session" => self.yes(approval, None, Scope::Session).await,
+                "n" | "no" => match line("why not (may be left empty) › ", "").await? {
+                    Some(why) => self.no(approval, why.trim()).await,
+                    None => continue,
+                },
+                "e" | "edit" => match line("arguments › ", approval.input.as_str()).await? {
+                    Some(edited) => self.edited(approval, &edited).await,
+                    None => continue,
+                },
+                "l" | "later" => return Ok(Answer::Later),
+                _ => continue,
+            };
+            match given {
+                Ok(()) => return Ok(Answer::Given),
+                Err(failure) => {
+                    let is_over = matches!(&failure, Failure::Told(told) if told.code() != "cli::not-json"
+                        && told.code() != "engine::approval-edit");
+                    super::prompted::tell(&failure, out)?;
+                    if is_over {
+                        // Somebody was faster, or may not: asking again would change nothing.
+                        return Ok(Answer::Later);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Shows what is asked: by whom, for which tool, with which arguments, and why.
+    async fn show(&self, approval: &Approval, out: &mut Out) -> Outcome {
+        out.flush()?;
+        let (agent, tool) = (printable(&approval.agent), printable(&approval.tool));
+        let talk = &self.chat.talk;
+        let asks = match approval.address == talk.address {
+            true => format!("{agent} asks: may it call {tool}?"),
+            // It is an agent that works for this one.
+            false => {
+                format!("{agent} asks on behalf of {}: may it call {tool}?", printable(&self.chat.args.agent))
+            }
+        };
+        out.aside(format_args!("\n{}", out.err.bold(&asks)));
+        for line in arguments(&approval.input, out.columns.unwrap_or(COLUMNS)) {
+            out.aside(format_args!("  {line}"));
+        }
+        let why = printable(&approval.why);
+        out.aside(format_args!("{}", out.err.dim(&format!("  {why}"))));
+        if approval.stub {
+            out.aside(format_args!(
+                "{}",
+                out.err.dim("  it is a dry run: `--live-writes` would let it happen")
+            ));
+        }
+        if let Some(expires) = approval.expires {
+            let left = asked::left(Some(expires));
+            out.aside(format_args!("{}", out.err.dim(&format!("  expires {left}"))));
+        }
+        if self
+            .engine
+            .would_pretend(&approval.address, &self.grant(approval, None, Scope::Once))
+            .await
+            .unwrap_or(false)
+        {
+            out.warn(format_args!(
+                "it was asked for as a call that really happens, and this chat would only pretend; `weir approve {} \
+                 --live-writes` lets it happen",
+                approval.id
+            ));
+        }
+        Ok(())
+    }
+
+    fn grant(&self, approval: &Approval, input: Option<Json>, scope: Scope) -> ApprovalGranted {
+        let (call, input_hash) = (approval.id, approval.input_hash);
+        ApprovalGranted { call, by: self.by.clone(), input_hash, input, scope }
+    }
+
+    async fn yes(&self, approval: &Approval, input: Option<Json>, scope: Scope) -> Outcome {
+        let granted = self.grant(approval, input, scope);
+        self.engine.approve(&approval.address, granted).await?;
+        Ok(())
+    }
+
+    async fn edited(&self, approval: &Approval, text: &str) -> Outcome {
+        let input = Json::parse(text.trim()).map_err(NotJson)?;
+        let input = (input != approval.input).then_some(input);
+        self.yes(approval, input, Scope::Once).await
+    }
+
+    async fn no(&self, approval: &Approval, why: &str) -> Outcome {
+        let message = (!why.is_empty()).then(|| why.to_owned());
+        let denied = ApprovalDenied { call: approval.id, by: self.by.clone(), message };
+        self.engine.deny(&approval.address, denied).await?;
+        Ok(())
+    }
+}
+
+/// A line that is typed for this question alone; nothing, if the person would rather not.
+async fn line(prompt: &str, text: &str) -> Outcome<Option<String>> {
+    let mut editor = Editor::plain(prompt);
+    match editor.next_from(text).await? {
+        Ok(Typed::Text(text)) => Ok(Some(text)),
+        Ok(Typed::Quit) | Err(_) => Ok(None),
+    }
+}
+
+/// The arguments as they fit on a screen, on one line if they do.
+fn arguments(input: &Json, columns: usize) -> Vec<String> {
+    let short = printable(input.as_str());
+    if short.chars().count() + 2 <= columns {
+        return vec![short.into_owned()];
+    }
+    let pretty = serde_json::to_string_pretty(&input.to_value()).unwrap_or_else(|_| short.into_owned());
+    let shown = printable_lines(&pretty).into_owned();
+    let mut lines: Vec<String> = shown.lines().map(str::to_owned).collect();
+    let more = lines.len().saturating_sub(LINES_MAX);
+    lines.truncate(LINES_MAX);
+    if more > 0 {
+        lines.push(format!("… {more} more lines; `weir approvals --json` shows all of them"));
+    }
+    lines
+}

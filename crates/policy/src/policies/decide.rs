@@ -1,0 +1,308 @@
+//! What happens to a call.
+
+use cedar_policy::{Context, Entities, EntityUid, Request, RestrictedExpression};
+use serde_json::Value;
+use weir_types::{Effect, Json, Risk, Verdict};
+
+use super::{Gated, Known, Policies, Said, Says};
+use crate::names;
+use crate::principal::Principal;
+use crate::source::{Level, Outcome};
+
+/// A call that an agent lists and whose arguments fit.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// On whose behalf.
+    pub principal: &'a str,
+    /// The agent that makes it.
+    pub agent: &'a str,
+    /// The tool, by the name the model knows.
+    pub tool: &'a str,
+    /// Where the tool comes from.
+    pub source: &'a str,
+    /// The agent behind it, if there is one.
+    pub callee: Option<&'a str>,
+    /// The arguments.
+    pub input: &'a Json,
+    /// What repeating this call does.
+    pub effect: Effect,
+    /// How bad a wrong call can be.
+    pub risk: Risk,
+    /// The highest level its entry offers.
+    pub access: Level,
+    /// Who approved it, if someone did, with exactly these arguments.
+    pub approved_by: Option<&'a str>,
+}
+
+/// What happens to a call, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Whether it may run.
+    pub verdict: Verdict,
+    /// The rule that decided; `grant` if access did, `rules` if a policy could not be evaluated.
+    pub rule: Option<String>,
+    /// Why, and what would change it.
+    pub because: String,
+    /// What rules that are only tried out would have decided.
+    pub observed: Vec<Observed>,
+}
+
+/// What a rule that is only tried out would have decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// The rule.
+    pub rule: String,
+    /// What it would have decided.
+    pub outcome: Outcome,
+}
+
+impl Answer {
+    fn new(verdict: Verdict, rule: Option<&str>, because: String) -> Self {
+        Self { verdict, rule: rule.map(str::to_owned), because, observed: Vec::new() }
+    }
+
+    /// Somebody lacks something: what, and what would give it to them.
+    fn lacking(reason: impl std::fmt::Display, remedy: impl std::fmt::Display) -> Self {
+        Self::new(Verdict::Deny, Some("grant"), format!("grant: {reason}; {remedy}"))
+    }
+}
+
+impl Policies {
+    /// What happens to a call: first whether whoever asks may use the tool at all, then what rules say.
+    pub fn decide(&self, call: &Call<'_>) -> Answer {
+        let needed = Level::needed_for(call.effect);
+        if needed > call.access {
+            let (source, word, offered) = (call.source, needed.as_str(), call.access.as_str());
+            return Answer::lacking(
+                format_args!(
+                    "this call needs `access: {word}`, and the agent's entry `{source}` offers `{offered}`"
+                ),
+                format_args!("`access: {word}` in the agent's spec would allow it"),
+            );
+        }
+        if let Some(refused) = call.callee.and_then(|callee| self.not_admitted(call.principal, callee)) {
+            return refused;
+        }
+        let Some(said) = self.ask_about(call, call.effect) else {
+            return broken("its names or its arguments cannot be told to it");
+        };
+        if let Some(error) = &said.error {
+            return broken(error);
+        }
+        if let Some(forbid) = said.forbid {
+            return forbidden(forbid);
+        }
+        let has_access = || said.permits.iter().any(|permit| permit.says == Says::Access);
+        if call.callee.is_none() && !has_access() {
+            return self.not_granted(call, needed);
+        }
+        by_rules(call, needed, &said)
+    }
+
+    /// Whether a single rule is about a call, whatever else there is. Nothing, if it cannot be told.
+    pub(crate) fn is_about(&self, rule: &str, call: &Call<'_>) -> Option<bool> {
+        let said = self.ask_about(call, call.effect)?;
+        let found = said.permits.iter().any(|permit| permit.id == rule);
+        said.error.is_none().then_some(found)
+    }
+
+    fn not_admitted(&self, principal: &str, callee: &str) -> Option<Answer> {
+        let permission = self.admit(principal, callee);
+        if permission.allowed {
+            return None;
+        }
+        let mut answer = Answer::lacking(
+            format_args!("`{principal}` may not talk to agent `{callee}`{}", permission.reason()),
+            permission.remedy(format_args!(
+                "an `acl` entry with role `execute` in agents/{callee}/spec.yaml would allow it"
+            )),
+        );
+        answer.rule = permission.by.or(answer.rule);
+        Some(answer)
+    }
+
+    fn not_granted(&self, call: &Call<'_>, needed: Level) -> Answer {
+        let Call { principal, source, .. } = *call;
+        let word = needed.as_str();
+        // Only whoever is refused pays for knowing what they have.
+        let reads = || {
+            let said = self.ask_about(call, Effect::Read)?;
+            Some(said.permits.iter().any(|permit| permit.says == Says::Access))
+        };
+        let holds = match needed {
+            Level::Write if reads().unwrap_or(false) => "only `read`",
+            Level::Read | Level::Write => "no grant",
+        };
+        Answer::lacking(
+            format_args!("`{principal}` holds {holds} on `{source}`, and the call needs `{word}`"),
+            format_args!(
+                "a `tool_grants` entry for `{source}` with `access: {word}` in weir.yaml would allow it"
+            ),
+        )
+    }
+
+    /// What policies say about a call. Nothing, if they cannot be asked.
+    fn ask_about(&self, call: &Call<'_>, effect: Effect) -> Option<Said<'_>> {
+        let who = Principal::parse(call.principal)?;
+        let mut input = None;
+        let facts = self.facts_of(call, &mut input);
+        let mut pairs = vec![
+            ("agent".to_owned(), entity(names::uid(&self.kinds.agent, call.agent))),
+            ("effect".to_owned(), entity(self.kinds.effect(effect))),
+            ("input".to_owned(), RestrictedExpression::new_set(facts)),
+            ("risk".to_owned(), entity(self.kinds.risk(call.risk))),
+            ("source".to_owned(), RestrictedExpression::new_string(call.source.to_owned())),
+            ("tool".to_owned(), RestrictedExpression::new_string(call.tool.to_owned())),
+        ];
+        let mut with_arguments = None;
+        if self.reads_arguments {
+            let [arguments, numbers] = self.kinds.arguments();
+            pairs.push(("arguments".to_owned(), entity(arguments)));
+            pairs.push(("numbers".to_owned(), entity(numbers)));
+            let input = input.get_or_insert_with(|| call.input.to_value());
+            let arguments = names::arguments(self.kinds, input)?;
+            with_arguments = Some(self.people.clone().add_entities(arguments, None).ok()?);
+        }
+        let people: &Entities = with_arguments.as_ref().unwrap_or(&self.people);
+        let context = Context::from_pairs(pairs).ok()?;
+        let tool = names::uid(&self.kinds.tool, call.tool);
+        let request = Request::new(self.kinds.who(who), self.kinds.action("call"), tool, context, None);
+        Some(self.ask(&request.ok()?, &self.calls, people))
+    }
+
+    /// The tests that the arguments pass, of those that matter for the tool.
+    fn facts_of(&self, call: &Call<'_>, input: &mut Option<Value>) -> Vec<RestrictedExpression> {
+        let matter = self.facts.iter().filter(|gated| gated.matters(call.tool, call.source));
+        let hold =
+            matter.filter(|gated| gated.fact.holds(input.get_or_insert_with(|| call.input.to_value())));
+        hold.map(|gated| RestrictedExpression::new_string(gated.fact.name.clone())).collect()
+    }
+}
+
+impl super::Permission {
+    /// The policy that is against it, for a sentence.
+    fn reason(&self) -> String {
+        match (&self.by, &self.why) {
+            (Some(by), Some(why)) => format!(": `{by}` forbids it: {why}"),
+            (Some(by), None) => format!(": `{by}` forbids it"),
+            (None, Some(error)) => format!(": a policy cannot be evaluated: {error}"),
+            (None, None) => String::new(),
+        }
+    }
+
+    /// What would allow it, if all that lacks is this.
+    fn remedy(&self, lacks: impl std::fmt::Display) -> String {
+        match (&self.by, &self.why) {
+            (None, None) => lacks.to_string(),
+            _ => "only a change to that policy would allow it".to_owned(),
+        }
+    }
+
+    /// Why not, and what would allow it, if all that lacks is this; as a sentence.
+    pub fn refusal(&self, what: impl std::fmt::Display, lacks: impl std::fmt::Display) -> (String, String) {
+        (format!("{what}{}", self.reason()), self.remedy(lacks))
+    }
+}
+
+impl Gated {
+    fn matters(&self, tool: &str, source: &str) -> bool {
+        let covers = |pattern: &String| match pattern.contains('*') {
+            true => is_like(tool, pattern),
+            false => pattern == tool || pattern == source,
+        };
+        self.tools.as_ref().is_none_or(|tools| tools.iter().any(covers))
+    }
+}
+
+fn entity(uid: EntityUid) -> RestrictedExpression {
+    RestrictedExpression::new_entity_uid(uid)
+}
+
+/// Whether a text is as a pattern says, in which `*` stands for anything. As Cedar's `like`.
+pub(super) fn is_like(text: &str, pattern: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    let found = parts.into_iter().try_fold(rest, |rest, part| {
+        let at = rest.find(part)?;
+        rest.get(at + part.len()..)
+    });
+    found.is_some_and(|rest| rest.ends_with(last))
+}
+
+/// What could not be evaluated says no.
+fn broken(error: impl std::fmt::Display) -> Answer {
+    let because = format!(
+        "rules: a policy cannot be evaluated, and what cannot be evaluated denies: {error}; mend it and build again"
+    );
+    Answer::new(Verdict::Deny, Some("rules"), because)
+}
+
+fn forbidden(forbid: &Known) -> Answer {
+    let why = forbid.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+    let because = format!(
+        "rules: the policy `{}` forbids it{why}; only a change to that policy would allow it",
+        forbid.id
+    );
+    Answer::new(Verdict::Deny, Some(&forbid.id), because)
+}
+
+/// The first rule that matches decides. Whatever it says, a tool that always needs approval is not just let through.
+fn by_rules(call: &Call<'_>, needed: Level, said: &Said<'_>) -> Answer {
+    let mut rules: Vec<(usize, Outcome, bool, &Known)> = Vec::new();
+    let mut always = None;
+    for permit in &said.permits {
+        match permit.says {
+            Says::Rule { order, outcome, observe } => rules.push((order, outcome, observe, permit)),
+            Says::Always => always = Some(*permit),
+            Says::Access | Says::Forbid => {}
+        }
+    }
+    rules.sort_unstable_by_key(|(order, ..)| *order);
+    let decides = rules.iter().position(|(_, _, observe, _)| !observe);
+    let tried = rules[..decides.unwrap_or(rules.len())].iter();
+    let observed = tried.map(|(_, outcome, _, rule)| Observed { rule: rule.id.clone(), outcome: *outcome });
+    let observed: Vec<Observed> = observed.collect();
+    let first = decides.map(|at| (rules[at].1, rules[at].3));
+    let answer = match (first, always) {
+        (Some((Outcome::Deny, rule)), _) => denied(rule),
+        (Some((Outcome::RequireApproval, rule)), _) | (_, Some(rule)) => asked(call, rule),
+        (Some((Outcome::Allow, rule)), None) => {
+            Answer::new(Verdict::Allow, Some(&rule.id), because(rule, "allows it"))
+        }
+        (None, None) => Answer::new(Verdict::Allow, None, held(call, needed)),
+    };
+    Answer { observed, ..answer }
+}
+
+fn denied(rule: &Known) -> Answer {
+    let because = format!(
+        "rules: {}; a rule above it in weir.yaml, or a change to it, would allow it",
+        because(rule, "denies it")
+    );
+    Answer::new(Verdict::Deny, Some(&rule.id), because)
+}
+
+/// Someone has to say yes, or has.
+fn asked(call: &Call<'_>, rule: &Known) -> Answer {
+    match call.approved_by {
+        Some(by) => Answer::new(Verdict::Allow, Some(&rule.id), format!("`{by}` approved it")),
+        None => Answer::new(Verdict::Ask, Some(&rule.id), because(rule, "asks for approval")),
+    }
+}
+
+fn because(rule: &Known, does: &str) -> String {
+    match &rule.why {
+        Some(why) => format!("the rule `{}` {does}: {why}", rule.id),
+        None => format!("the rule `{}` {does}", rule.id),
+    }
+}
+
+/// Nothing but access had a say.
+fn held(call: &Call<'_>, needed: Level) -> String {
+    match call.callee {
+        Some(callee) => format!("`{}` may talk to agent `{callee}`", call.principal),
+        None => format!("`{}` holds `{}` on `{}`", call.principal, needed.as_str(), call.source),
+    }
+}
