@@ -178,6 +178,18 @@ fn there_is_no_way_around_the_hooks_from_elsewhere() {
     project.ok(&["session", "signal", &session, "good"]);
 }
 
+/// However it is written.
+#[test]
+fn a_hook_is_found_under_any_spelling() {
+    let project = project(&json!([]));
+    project.write("hooks/check.ts", "export default () => false;\n");
+    for spelled in ["\"pre\\x5fappend\"", "'pre_append'", "? pre_append\n  "] {
+        project.write("weir.yaml", &format!("hooks:\n  {spelled}: [{{ script: hooks/check.ts }}]\n"));
+        refused(&say(&project, "hello"));
+    }
+    assert_eq!(sessions(&project), 0);
+}
+
 #[test]
 fn hooks_that_only_react_are_not_there_yet() {
     let project = Project::new();
