@@ -200,7 +200,11 @@ impl ProjectAgents {
     /// Who is asked before something from outside is written down. Where the project is not, nobody can be; then there must be
     /// nobody to ask.
     async fn asked_first(&self, build: Option<Hash>) -> Result<Option<Arc<dyn Hooks>>, AgentError> {
-        if project::within(&self.directory, "weir.yaml").exists() {
+        let file = project::within(&self.directory, "weir.yaml");
+        if file.exists() {
+            if !may_have_hooks(&file).await {
+                return Ok(None);
+            }
             let built = project::build(&self.directory).await?;
             return Ok(ProjectHooks::of(&built.manifest, self.bench.hook_means()));
         }
@@ -220,6 +224,13 @@ impl ProjectAgents {
         let budgets = provision::budgets(&built.manifest, admins(&self.data_dir));
         Ok(Runnable { agent, model, tools, manifest: built.hash, budgets })
     }
+}
+
+/// Whether it is worth building a project to learn who is asked first. YAML can write a key only as it is, or with a backslash.
+async fn may_have_hooks(file: &Path) -> bool {
+    let text = tokio::fs::read(file).await.unwrap_or_default();
+    // What cannot be read is told by the build.
+    text.is_empty() || text.contains(&b'\\') || text.windows(10).any(|part| part == b"pre_append")
 }
 
 impl Agents for ProjectAgents {
@@ -278,7 +289,7 @@ pub(crate) fn script<'m>(manifest: &'m Manifest, agent: &Agent) -> Option<&'m Sc
 }
 
 /// What a spec asks for and this version does not do yet is refused: a rule that nobody keeps is worse than none.
-fn check_enforced(manifest: &Manifest) -> Result<(), AgentError> {
+pub(crate) fn check_enforced(manifest: &Manifest) -> Result<(), AgentError> {
     let mut later: Vec<String> = Vec::new();
     for (is_there, name) in [
         (!manifest.hooks.post_append.is_empty(), "hooks.post_append"),

@@ -178,6 +178,51 @@ fn there_is_no_way_around_the_hooks_from_elsewhere() {
     project.ok(&["session", "signal", &session, "good"]);
 }
 
+/// A yes at the command line goes past the hooks, too; a no does not.
+#[test]
+fn a_yes_is_refused_and_the_call_still_waits() {
+    let project = project(&json!([{"script": "hooks/check.ts", "kinds": ["approval.granted"]}]));
+    let spec = "tools:\n  - { name: get_time, approval: always }\n";
+    let clock = json!([{"tool": "get_time", "input": {}}]);
+    project.agent("helper", spec, &script(&[("time", clock)]));
+    let check =
+        |says: &str| project.write("hooks/check.ts", &format!("export default (event: any) => ({says});\n"));
+    check("{ refuse: `not by ${event.payload.by.split(':')[0]}s` }");
+    assert_eq!(say(&project, "the time?").code, 5, "it waits");
+    let waiting = project.lines(&["approvals"]);
+    let (id, session) = (field(&waiting[0], "id"), field(&waiting[0], "session"));
+    let before = project.events(&session);
+    for more in [&["--no-run"][..], &[]] {
+        let told = refused(&project.run(&[&["approve", &id, "--json"], more].concat()));
+        assert!(told.contains("refuses this approval.granted: not by users"), "{told}");
+        assert_eq!(
+            (project.events(&session), project.lines(&["approvals"])),
+            (before.clone(), waiting.clone())
+        );
+    }
+    check("undefined");
+    project.ok(&["approve", &id]);
+    assert_eq!(project.payloads(&session, "tool.completed").len(), 1);
+
+    check("false");
+    assert_eq!(say(&project, "the time?").code, 5);
+    let id = field(&project.lines(&["approvals"])[0], "id");
+    project.ok(&["deny", &id, "-m", "no"]);
+    assert_eq!(project.lines(&["approvals"]), [Value::Null; 0]);
+}
+
+/// However it is written.
+#[test]
+fn a_hook_is_found_under_any_spelling() {
+    let project = project(&json!([]));
+    project.write("hooks/check.ts", "export default () => false;\n");
+    for spelled in ["\"pre\\x5fappend\"", "'pre_append'", "? pre_append\n  "] {
+        project.write("weir.yaml", &format!("hooks:\n  {spelled}: [{{ script: hooks/check.ts }}]\n"));
+        refused(&say(&project, "hello"));
+    }
+    assert_eq!(sessions(&project), 0);
+}
+
 #[test]
 fn hooks_that_only_react_are_not_there_yet() {
     let project = Project::new();

@@ -181,6 +181,17 @@ fn the_policy_is_shown_in_words() {
     assert_eq!(shown["rules"][1]["then"], "require_approval");
     assert_eq!(shown["rules"].as_array().unwrap().len(), 3);
     assert!(!shown["defaults"].as_array().unwrap().is_empty());
+    let ids = shown["builtin"].as_array().unwrap().iter().map(|rule| field(rule, "id"));
+    assert!(ids.collect::<Vec<_>>().contains(&"builtin:admin".to_owned()), "{shown}");
+    let text = field(&shown, "text");
+    assert!(
+        text.contains("@id(\"no-writes-at-night\")")
+            && text.contains("permit (principal in Group::\"admin\"")
+    );
+    // Written by hand, as it is.
+    project.write("policies/night.cedar", "@id(\"night\")\nforbid (principal, action, resource is Blob);\n");
+    let text = field(&project.json(&["policy", "show"]), "text");
+    assert!(text.contains("// policies/night.cedar\n@id(\"night\")"), "{text}");
 }
 
 /// A session is recorded, weir.yaml changes, and the calls that would now be decided differently are named.

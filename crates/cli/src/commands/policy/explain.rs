@@ -10,6 +10,7 @@ use weir_spec::Principal;
 use weir_tools::{Asked, Decision, Step, Toolbox};
 use weir_types::{Effect, Explain, Fault, Json, Risk, Saw, Verdict};
 
+use crate::agents::check_enforced;
 use crate::commands::Context;
 use crate::output::Out;
 use crate::project::{self, ProjectArgs};
@@ -132,6 +133,8 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     let input = Json::parse(args.input.trim()).map_err(NotJson)?;
     let built = args.project.build().await?;
     let agent = project::agent(&built.manifest, &args.agent, &args.project.directory)?;
+    // A run would not begin either.
+    check_enforced(&built.manifest)?;
     let bench = Workbench::new(&args.tools, &args.project.directory, &context.data_dir);
     let toolbox = bench.equip(&built.manifest, agent, Arc::new(MemoryBlobs::new())).toolbox;
     let named = args.principal.as_ref().map(ToString::to_string);

@@ -12,6 +12,7 @@ use weir_journal::{Journal, now};
 use weir_spec::parse_duration;
 use weir_types::{BranchName, CallId, Explain, Fault, Hash, Seq, SessionId, Timestamp, Verdict};
 
+use crate::agents::check_enforced;
 use crate::builds;
 use crate::commands::Context;
 use crate::identity::Sees;
@@ -106,6 +107,7 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
             Loaded { hash: built.hash, manifest: built.manifest }
         }
     };
+    check_enforced(&manifest)?;
     let principal = match context.sees(&args.project).await? {
         Sees::Everything => None,
         Sees::Only(principal) => Some(principal),

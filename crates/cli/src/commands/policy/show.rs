@@ -48,7 +48,9 @@ struct Document<'a> {
     approvals: Vec<Always<'a>>,
     four_eyes: bool,
     defaults: [&'static str; 6],
-    /// In the policy language.
+    /// What the groups that always exist may do, and who else without being named.
+    builtin: Vec<Builtin<'a>>,
+    /// In Cedar.
     text: String,
 }
 
@@ -60,6 +62,12 @@ struct Row<'a> {
     then: Verdict,
     mode: Mode,
     why: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Builtin<'a> {
+    id: &'a str,
+    why: &'a str,
 }
 
 #[derive(Serialize)]
@@ -83,6 +91,7 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
         approvals: approvals(&manifest),
         four_eyes: manifest.four_eyes,
         defaults: DEFAULTS,
+        builtin: builtin(&manifest.policy),
         text: text(&manifest),
     };
     if context.out.json {
@@ -108,10 +117,22 @@ fn approvals(manifest: &Manifest) -> Vec<Always<'_>> {
     found
 }
 
-/// The policy as it is evaluated.
+/// The rules that are in every build, as its compiled policy annotates them.
+fn builtin(policy: &str) -> Vec<Builtin<'_>> {
+    let lines: Vec<&str> = policy.lines().collect();
+    let pairs = lines.windows(2).filter_map(|pair| {
+        let id = pair[0].strip_prefix("@id(\"")?.strip_suffix("\")")?;
+        let why = pair[1].strip_prefix("@why(\"")?.strip_suffix("\")")?;
+        id.starts_with("builtin:").then_some(Builtin { id, why })
+    });
+    pairs.collect()
+}
+
+/// The policy as it is evaluated: what the project's YAML is compiled to, and what was written by hand.
 fn text(manifest: &Manifest) -> String {
+    let compiled = (!manifest.policy.is_empty()).then(|| format!("{}\n", manifest.policy.trim_end()));
     let written = manifest.policies.iter().map(|(path, text)| format!("// {path}\n{}\n", text.trim_end()));
-    written.collect::<Vec<_>>().join("\n")
+    compiled.into_iter().chain(written).collect::<Vec<_>>().join("\n")
 }
 
 /// Which calls a rule is about, in a line.
@@ -185,8 +206,11 @@ fn print(document: &Document<'_>, out: &mut Out) -> Outcome {
     for default in document.defaults {
         out.line(format_args!("- {default}"))?;
     }
+    for Builtin { why, .. } in &document.builtin {
+        out.line(format_args!("- {}", printable(why)))?;
+    }
     if !document.text.is_empty() {
-        let heading = out.paint.bold("\nAS POLICY").into_owned();
+        let heading = out.paint.bold("\nIN CEDAR").into_owned();
         out.line(format_args!("{heading}"))?;
         out.line(format_args!("{}", printable_lines(&document.text)))?;
     }
