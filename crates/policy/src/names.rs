@@ -103,8 +103,10 @@ pub(crate) fn people(
     for admin in admins {
         parents.entry(admin).or_default().insert(kinds.who(Principal::Group("admin")));
     }
-    let entities = parents.into_iter().filter_map(|(member, groups)| {
+    let entities = parents.into_iter().filter_map(|(member, mut groups)| {
         let member = kinds.who(Principal::parse(member)?);
+        // A group is in itself, and needs nobody to say so.
+        groups.remove(&member);
         Some(Entity::new_no_attrs(member, groups))
     });
     Entities::from_entities(entities, None).ok()

@@ -55,7 +55,7 @@ fn a_new_project_works_at_once() {
     assert_snapshot!(weir.mask(&followed), @"
     exit 0
     -- stdout
-    ✓ built 2 agents, 1 loop, 1 tool source (5.1 KB)
+    ✓ built 2 agents, 1 loop, 1 tool source (7.4 KB)
       [hash]
     Let me look at the clock.
     It is [time] .

@@ -55,7 +55,7 @@ fn a_build_says_what_it_made() {
     assert_snapshot!(built, @"
     exit 0
     -- stdout
-    ✓ built 1 agent (500 bytes)
+    ✓ built 1 agent (1.8 KB)
       [hash]
     ");
     let manifest = hash(&weir);

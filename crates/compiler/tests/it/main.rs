@@ -5,6 +5,7 @@
 mod broken;
 mod drift;
 mod manifest;
+mod policy;
 mod project;
 mod safety;
 mod same_bytes;

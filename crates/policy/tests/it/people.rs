@@ -11,6 +11,7 @@ fn who_may_talk_to_an_agent() {
     for (who, agent, expected) in [
         ("user:ada", "anyone", true),
         ("user:alan", "writer", true),
+        ("user:olga", "anyone", true),
         ("user:grace", "writer", true),
         ("serviceaccount:ci", "writer", true),
         ("user:ci", "writer", false),

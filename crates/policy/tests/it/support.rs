@@ -13,10 +13,11 @@ pub(crate) fn set(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// Ada is an admin, Alan one by group; Grace and the account `ci` are engineers; nobody knows Eve.
+/// Ada is an admin, Alan one by group, Olga by a group of admins; Grace and the account `ci` are engineers; nobody knows Eve.
 pub(crate) fn groups() -> BTreeMap<String, BTreeSet<String>> {
     BTreeMap::from([
         ("admin".to_owned(), set(&["user:alan"])),
+        ("owners".to_owned(), set(&["user:olga"])),
         ("engineers".to_owned(), set(&["user:grace", "serviceaccount:ci"])),
         ("user".to_owned(), set(&["user:grace"])),
         ("reader".to_owned(), set(&["user:rita"])),
@@ -68,7 +69,7 @@ pub(crate) fn policies(source: &Source) -> Policies {
         text: &compiled.text,
         written: &source.written,
         groups: &source.groups,
-        admins: &["user:ada".to_owned()],
+        admins: &["user:ada".to_owned(), "group:admin".to_owned(), "group:owners".to_owned()],
     };
     Policies::new(&parts).unwrap()
 }
