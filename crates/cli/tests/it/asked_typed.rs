@@ -1,6 +1,6 @@
 //! Calls that must be approved, asked about at a terminal.
 
-use crate::outside::{Desk, WHY};
+use crate::outside::Desk;
 use crate::typed::Terminal;
 
 const ENTER: &str = "\r";
@@ -29,7 +29,7 @@ fn each_call_is_shown_and_decided_by_itself() {
     say(&mut chat, "helper › ", "ring twice");
     chat.see("helper asks: may it call ring?");
     chat.see("{\"n\":1}");
-    chat.see(&format!("tool 'ring' requires approval: {WHY}"));
+    chat.see("tool 'ring' requires approval: ");
     say(&mut chat, CHOICE, "what?");
     say(&mut chat, CHOICE, "n");
     say(&mut chat, "why not (may be left empty) › ", "once is enough");

@@ -164,14 +164,8 @@ fn a_grant_that_is_taken_back_while_it_waits_counts() {
     let desk = Desk::new();
     let (session, calls) = desk.ask("helper", "ring", &["--live-writes", "--as", "user:writer"]);
     desk.project.write("weir.yaml", "project: desk\n");
-    assert_snapshot!(desk.show(&["approve", &calls[0], "--live-writes"]), @r#"
-    exit 0
-    -- stdout
-    It said: tool 'ring' blocked: grant: `[actor]` holds no grant on `mcp://./servers/bell.py`, and the call needs `write`; a `tool_grants` entry for `mcp://./servers/bell.py` with `access: write` in weir.yaml would allow it
-    -- stderr
-    approved ring {"n":1}
-    ✗ ring: tool 'ring' blocked: grant: `[actor]` holds no grant on `mcp://./servers/bell.py`, and …
-    "#);
+    let said = desk.project.ok(&["approve", &calls[0], "--live-writes"]);
+    assert!(said.starts_with("It said: tool 'ring' blocked: grant: `user:writer` holds no grant"), "{said}");
     assert_eq!((desk.rings(), started(&desk, &session)), (0, 0));
     let decided: Vec<Value> = desk.project.payloads(&session, "tool.decided");
     assert_eq!(decided.last().unwrap()["outcome"], "deny");

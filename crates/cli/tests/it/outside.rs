@@ -7,7 +7,7 @@ mod project;
 
 pub(crate) use self::canary::Canary;
 
-pub(crate) use self::asking::{Desk, WHY};
+pub(crate) use self::asking::{Desk, without_why};
 pub(crate) use self::project::{Project, field, script};
 
 /// The definition of a tool that takes a number, as a server gives it.

@@ -5,9 +5,6 @@ use serde_json::{Value, json};
 use super::{Project, field, tool};
 use crate::weir::Ran;
 
-/// Why it must ask.
-pub(crate) const WHY: &str = "its entry in the agent's spec says `approval: always`";
-
 /// The agent `helper` asks before each ring; `boss` has it ring.
 pub(crate) struct Desk {
     pub(crate) project: Project,
@@ -69,6 +66,12 @@ impl Desk {
     }
 
     pub(crate) fn mask(&self, ran: &Ran) -> String {
-        self.project.weir.mask(&ran.to_string().replace(WHY, "[why]"))
+        self.project.weir.mask(&without_why(&ran.to_string()))
     }
+}
+
+/// Text without the words in which the gate says why it asks.
+pub(crate) fn without_why(text: &str) -> String {
+    let why = regex::Regex::new(r#"requires approval: [^"\n]*"#).unwrap();
+    why.replace_all(text, "requires approval: [why]").into_owned()
 }
