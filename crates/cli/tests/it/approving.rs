@@ -144,7 +144,7 @@ fn a_tool_that_has_changed_is_shown_and_accepted_by_command() {
     assert_snapshot!(project.weir.mask(&project.run(&["lock", "--update"]).to_string()), @"
     exit 0
     -- stdout
-    ✓ built 1 agent, 1 tool source (796 bytes)
+    ✓ built 1 agent, 1 tool source (2.1 KB)
       [hash]
     -- stderr
     weir.lock has changed: commit it with the project
