@@ -35,6 +35,7 @@ mod policy;
 mod processes;
 mod prompt;
 mod reading;
+mod ruled;
 mod running;
 mod scenarios;
 mod secrets;

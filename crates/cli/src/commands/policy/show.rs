@@ -110,8 +110,10 @@ fn approvals(manifest: &Manifest) -> Vec<Always<'_>> {
 
 /// The policy as it is evaluated.
 fn text(manifest: &Manifest) -> String {
+    let compiled = Some(manifest.policy.trim_end()).filter(|text| !text.is_empty());
+    let compiled = compiled.map(|text| format!("{text}\n"));
     let written = manifest.policies.iter().map(|(path, text)| format!("// {path}\n{}\n", text.trim_end()));
-    written.collect::<Vec<_>>().join("\n")
+    compiled.into_iter().chain(written).collect::<Vec<_>>().join("\n")
 }
 
 /// Which calls a rule is about, in a line.
