@@ -90,8 +90,10 @@ fn decided(permission: Permission, because: String, [reason, remedy]: [String; 2
     if permission.allowed {
         return Decision::allow(because);
     }
-    let refused = Decision::refuse(Step::Grant, reason, remedy);
-    Decision { rule: permission.by.or(refused.rule), ..refused }
+    match permission.by {
+        Some(forbid) => Decision { rule: Some(forbid), ..Decision::refuse(Step::Rules, reason, remedy) },
+        None => Decision::refuse(Step::Grant, reason, remedy),
+    }
 }
 
 fn call<'a>(request: &Request<'a>) -> Call<'a> {
@@ -105,5 +107,68 @@ fn verdict(outcome: Outcome) -> Verdict {
         Outcome::Allow => Verdict::Allow,
         Outcome::RequireApproval => Verdict::Ask,
         Outcome::Deny => Verdict::Deny,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_policy::{Agent, AgentRole, Source, compile};
+    use weir_types::{Effect, Json, Level, Risk};
+
+    use super::*;
+
+    fn gate(policy: &str) -> PolicyGate {
+        let manifest = Manifest { policy: policy.to_owned(), ..Manifest::default() };
+        PolicyGate::new(&manifest, &["user:ada".to_owned(), ADMIN.to_owned()])
+    }
+
+    fn request<'a>(principal: &'a str, input: &'a Json) -> Request<'a> {
+        Request {
+            principal,
+            agent: "helper",
+            tool: "get_time",
+            source: "get_time",
+            callee: None,
+            input,
+            effect: Effect::Read,
+            risk: Risk::Low,
+            access: Level::Read,
+            approved_by: Some("user:ada"),
+        }
+    }
+
+    #[test]
+    fn a_policy_that_cannot_be_read_says_no_to_everything() {
+        for text in ["", "permit (", "@outcome(\"perhaps\") permit (principal, action, resource);"] {
+            let (gate, input) = (gate(text), Json::empty_object());
+            let decisions = [
+                gate.admit("user:ada", "helper"),
+                gate.may_approve("user:ada", "user:eve", "helper"),
+                gate.decide(&request("user:ada", &input)),
+            ];
+            for decision in decisions {
+                assert_eq!(decision.verdict, Verdict::Deny, "{text}");
+                assert!(decision.because.contains("build the project again"), "{}", decision.because);
+            }
+            assert!(!gate.is_admin("user:ada"), "{text}");
+        }
+    }
+
+    #[test]
+    fn whoever_is_named_and_whoever_is_admin() {
+        let acl = vec![("user:boss".to_owned(), AgentRole::Approve)];
+        let agents = [("helper".to_owned(), Agent { acl, ..Agent::default() })].into();
+        let text = compile(&Source { agents, four_eyes: true, ..Source::default() }).unwrap().text;
+        let (gate, input) = (gate(&text), Json::empty_object());
+        assert!(gate.is_admin("user:ada") && !gate.is_admin("user:boss"));
+        assert_eq!(gate.decide(&request("user:ada", &input)).saw.groups, [ADMIN]);
+        let may = |by, asker| gate.may_approve(by, asker, "helper");
+        assert_eq!(may("user:boss", "user:ada").verdict, Verdict::Allow);
+        assert_eq!(may("user:ada", "user:boss").verdict, Verdict::Allow);
+        let own = may("user:ada", "user:ada");
+        assert_eq!((own.verdict, own.rule.as_deref()), (Verdict::Deny, Some("builtin:four-eyes")));
+        assert!(own.because.contains("nobody approves what they asked for themselves"), "{}", own.because);
+        let stranger = may("user:eve", "user:ada");
+        assert_eq!((stranger.verdict, stranger.rule.as_deref()), (Verdict::Deny, Some("grant")));
     }
 }

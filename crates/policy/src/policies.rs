@@ -22,6 +22,8 @@ pub struct Policies {
     authorizer: Authorizer,
     /// What can have a say about calls.
     calls: PolicySet,
+    /// What of that gives access to tools: few, beside many rules.
+    access: PolicySet,
     /// What can have a say about anything else.
     others: PolicySet,
     known: HashMap<PolicyId, Known>,

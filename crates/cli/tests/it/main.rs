@@ -36,6 +36,7 @@ mod policy;
 mod processes;
 mod prompt;
 mod reading;
+mod ruled;
 mod running;
 mod scenarios;
 mod secrets;

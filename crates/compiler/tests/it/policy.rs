@@ -14,7 +14,8 @@ const SPEC: &str = "name: helper\nmodel: offline/echo\ntools:\n  - { name: bash,
 fn rules(number: usize) -> String {
     let mut text = "rules:\n".to_owned();
     for n in 1..=number {
-        writeln!(text, "  - {{ id: r{n}, when: {{ tool: \"t{n}_*\", input: {{ a: {n} }} }}, then: deny }}").unwrap();
+        writeln!(text, "  - {{ id: r{n}, when: {{ tool: \"t{n}_*\", input: {{ a: {n} }} }}, then: deny }}")
+            .unwrap();
     }
     text
 }
@@ -23,8 +24,14 @@ fn rules(number: usize) -> String {
 async fn a_build_keeps_what_its_files_say_about_who_may_do_what() {
     let project = Project::new(&[
         ("agents/helper/spec.yaml", SPEC),
-        ("weir.yaml", "four_eyes: true\nrules: [{ id: no-shell, when: { tool: bash }, then: deny, why: no shell }]\n"),
-        ("policies/own.cedar", "forbid (principal, action == Action::\"call\", resource == Tool::\"http\");\n"),
+        (
+            "weir.yaml",
+            "four_eyes: true\nrules: [{ id: no-shell, when: { tool: bash }, then: deny, why: no shell }]\n",
+        ),
+        (
+            "policies/own.cedar",
+            "forbid (principal, action == Action::\"call\", resource == Tool::\"http\");\n",
+        ),
     ]);
     let compiled = project.build(Mode::Offline).await;
     assert_eq!(compiled.diagnostics, []);
@@ -48,7 +55,8 @@ async fn one_bad_rule_in_a_thousand_is_told_with_its_line() {
     let bad = "  - id: bad\n    when: { tool: bash, input: { command: { matches: '^rm ' } } }\n    then: deny\n    \
                examples:\n      matches:\n        - { tool: bash, input: { command: rm -r x } }\n        \
                - { tool: bash, input: { command: ls } }\n";
-    let project = Project::new(&[("agents/helper/spec.yaml", SPEC), ("weir.yaml", &format!("{}{bad}", rules(999)))]);
+    let project =
+        Project::new(&[("agents/helper/spec.yaml", SPEC), ("weir.yaml", &format!("{}{bad}", rules(999)))]);
     let compiled = project.build(Mode::Offline).await;
     let errors: Vec<String> = compiled
         .diagnostics

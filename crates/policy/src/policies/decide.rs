@@ -1,6 +1,6 @@
 //! What happens to a call.
 
-use cedar_policy::{Context, Entities, EntityUid, Request, RestrictedExpression};
+use cedar_policy::{Context, Entities, EntityUid, PolicySet, Request, RestrictedExpression};
 use serde_json::Value;
 use weir_types::{Effect, Json, Level, Risk, Verdict};
 
@@ -83,7 +83,7 @@ impl Policies {
         if let Some(refused) = call.callee.and_then(|callee| self.not_admitted(call.principal, callee)) {
             return refused;
         }
-        let Some(said) = self.ask_about(call, call.effect) else {
+        let Some(said) = self.ask_about(call, call.effect, &self.calls) else {
             return broken("its names or its arguments cannot be told to it");
         };
         if let Some(error) = &said.error {
@@ -101,7 +101,7 @@ impl Policies {
 
     /// Whether a single rule is about a call, whatever else there is. Nothing, if it cannot be told.
     pub(crate) fn is_about(&self, rule: &str, call: &Call<'_>) -> Option<bool> {
-        let said = self.ask_about(call, call.effect)?;
+        let said = self.ask_about(call, call.effect, &self.calls)?;
         let found = said.permits.iter().any(|permit| permit.id == rule);
         said.error.is_none().then_some(found)
     }
@@ -115,9 +115,10 @@ impl Policies {
             format_args!("`{principal}` may not talk to agent `{callee}`"),
             format_args!("an `acl` entry with role `execute` in agents/{callee}/spec.yaml would allow it"),
         );
-        let mut answer = Answer::lacking(reason, remedy);
-        answer.rule = permission.by.or(answer.rule);
-        Some(answer)
+        Some(match &permission.by {
+            Some(forbid) => Answer::new(Verdict::Deny, Some(forbid), format!("rules: {reason}; {remedy}")),
+            None => Answer::lacking(reason, remedy),
+        })
     }
 
     fn not_granted(&self, call: &Call<'_>, needed: Level) -> Answer {
@@ -125,7 +126,7 @@ impl Policies {
         let word = needed.as_str();
         // Only whoever is refused pays for knowing what they have.
         let reads = || {
-            let said = self.ask_about(call, Effect::Read)?;
+            let said = self.ask_about(call, Effect::Read, &self.access)?;
             Some(said.permits.iter().any(|permit| permit.says == Says::Access))
         };
         let holds = match needed {
@@ -141,7 +142,7 @@ impl Policies {
     }
 
     /// What policies say about a call. Nothing, if they cannot be asked.
-    fn ask_about(&self, call: &Call<'_>, effect: Effect) -> Option<Said<'_>> {
+    fn ask_about(&self, call: &Call<'_>, effect: Effect, set: &PolicySet) -> Option<Said<'_>> {
         let who = Principal::parse(call.principal)?;
         let mut input = None;
         let facts = self.facts_of(call, &mut input);
@@ -166,7 +167,7 @@ impl Policies {
         let context = Context::from_pairs(pairs).ok()?;
         let tool = names::uid(&self.kinds.tool, call.tool);
         let request = Request::new(self.kinds.who(who), self.kinds.action("call"), tool, context, None);
-        Some(self.ask(&request.ok()?, &self.calls, people))
+        Some(self.ask(&request.ok()?, set, people))
     }
 
     /// The tests that the arguments pass, of those that matter for the tool.

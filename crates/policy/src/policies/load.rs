@@ -89,6 +89,7 @@ impl Policies {
             kinds,
             authorizer: Authorizer::new(),
             calls: PolicySet::new(),
+            access: PolicySet::new(),
             others: PolicySet::new(),
             known: HashMap::new(),
             facts: Vec::new(),
@@ -141,10 +142,14 @@ impl Policies {
         };
         // A rule is about calls; it gives nobody access to anything else.
         let others = others && matches!(known.says, Says::Access | Says::Forbid);
+        let access = calls && known.says == Says::Access;
         self.known.insert(policy.id().clone(), known);
         // INVARIANT: ids are numbered, so that none is there twice.
         if others {
             let _ = self.others.add(policy.clone());
+        }
+        if access {
+            let _ = self.access.add(policy.clone());
         }
         if calls {
             let _ = self.calls.add(policy);

@@ -26,7 +26,7 @@ const DEFAULTS: [&str; 6] = [
     "a tool that the agent does not list is denied, and so are arguments that do not fit its schema",
     "a call that needs more than its entry's `access` is denied",
     "a tool for which the principal, or a group it is in, has no grant at that level is denied",
-    "a call that all of these and no rule are against is allowed",
+    "a call that none of this and no rule is against is allowed",
 ];
 
 /// The arguments of `weir policy show`.
