@@ -33,7 +33,11 @@ fn a_rule_denies_and_says_why() {
         "rules:\n  - { id: no-clock, when: { tool: get_time }, then: deny, why: time flies }\n  \
          - { id: no-evil, when: { tool: http, input: { url: { matches: evil } } }, then: deny }\n",
     );
-    says(&chat(&project, "time"), 0, "tool 'get_time' blocked: rules: the rule `no-clock` denies it: time flies");
+    says(
+        &chat(&project, "time"),
+        0,
+        "tool 'get_time' blocked: rules: the rule `no-clock` denies it: time flies",
+    );
     says(&chat(&project, "evil"), 0, "tool 'http' blocked: rules: the rule `no-evil` denies it");
     assert!(!chat(&project, "good").contains("rules:"));
 }
@@ -42,7 +46,11 @@ fn a_rule_denies_and_says_why() {
 fn a_rule_asks_and_whoever_asked_is_not_who_answers() {
     let rule = "rules: [{ id: ask, when: { tool: get_time }, then: require_approval, why: a look first }]\n";
     let alone = project(rule);
-    says(&chat(&alone, "time"), 5, "tool 'get_time' requires approval: the rule `ask` asks for approval: a look first");
+    says(
+        &chat(&alone, "time"),
+        5,
+        "tool 'get_time' requires approval: the rule `ask` asks for approval: a look first",
+    );
     let call = |project: &Project| {
         let listed = project.run(&["approvals", "--json"]).stdout;
         let first: serde_json::Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
@@ -67,6 +75,9 @@ fn a_policy_by_hand_forbids_and_admins_are_no_exception() {
     );
     says(&chat(&project, "evil"), 0, "rules: the policy `policies/own.cedar:1` forbids it: not here");
     assert!(!chat(&project, "good").contains("forbids"));
-    project.write("policies/own.cedar", "forbid (principal, action == Action::\"execute\", resource == Agent::\"helper\");\n");
+    project.write(
+        "policies/own.cedar",
+        "forbid (principal, action == Action::\"execute\", resource == Agent::\"helper\");\n",
+    );
     says(&chat(&project, "time"), 3, "`policies/own.cedar:1` forbids it");
 }
