@@ -26,6 +26,9 @@ pub const DEPTH_MAX: u32 = 8;
 /// Most tools that are named to a model that asked for one it does not have. It was told about all of them before.
 const LISTED_MAX: usize = 50;
 
+/// Most of a key that is repeated to the model.
+const KEY_BYTES_MAX: usize = 100;
+
 /// Most of the arguments that a stub repeats.
 const REPEATED_BYTES_MAX: usize = 2 * 1024;
 
@@ -124,6 +127,13 @@ impl Toolbox {
 
     fn listed(&self, asked: &Asked<'_>, tool: &Tool) -> Decision {
         let offer = &tool.offer;
+        if let Some(key) = asked.input.repeated_key() {
+            let key = head(&key, KEY_BYTES_MAX);
+            let reason = format_args!(
+                "the arguments have the key `{key}` twice, and not everybody reads the same one"
+            );
+            return Decision::refuse(Step::Schema, reason, "call it again with each key once");
+        }
         if let Err(faults) = tool.schema.faults(&asked.input.to_value()) {
             let remedy = "call it again with arguments that fit its schema";
             return Decision::refuse(

@@ -1,8 +1,10 @@
 //! JSON kept as the text it arrived as: key order, number spelling and all.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -45,6 +47,73 @@ impl Json {
         // INVARIANT: the text was checked when it was made. A number no type can hold reads as null.
         serde_json::from_str(self.as_str()).unwrap_or_default()
     }
+
+    /// A key that an object in it has more than once, if there is one: readers differ in which of them counts.
+    pub fn repeated_key(&self) -> Option<String> {
+        let mut found = None;
+        // What is nested too deep to be read has no meaning for [`Json::to_value`] either.
+        let _ = Keys(&mut found).deserialize(&mut serde_json::Deserializer::from_str(self.as_str()));
+        found
+    }
+}
+
+/// Walks over a value and keeps the first key that is there twice.
+struct Keys<'f>(&'f mut Option<String>);
+
+impl<'de> DeserializeSeed<'de> for Keys<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Keys<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut known = BTreeSet::new();
+        while let Some(key) = map.next_key::<String>()? {
+            map.next_value_seed(Keys(self.0))?;
+            if let Some(twice) = known.replace(key) {
+                self.0.get_or_insert(twice);
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element_seed(Keys(self.0))?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
 }
 
 impl From<Box<RawValue>> for Json {
@@ -76,5 +145,23 @@ impl Serialize for Json {
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Box::<RawValue>::deserialize(deserializer).map(Self::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_are_there_twice_are_found_wherever_they_are() {
+        let check = |text: &str, expected: Option<&str>| {
+            assert_eq!(Json::parse(text).unwrap().repeated_key().as_deref(), expected, "{text}");
+        };
+        check(r#"{"a":1,"b":{"a":2},"c":[{"a":null},{"a":true}],"d":"a","e":-1.5}"#, None);
+        check(r#"{"to":"bob","to":"eve"}"#, Some("to"));
+        check(r#"{"t\u006f":"bob","to":"eve"}"#, Some("to"));
+        check(r#"[{"x":[{"y":{"to":1,"n":2,"to":3}}]}]"#, Some("to"));
+        check("3", None);
+        check(&format!("{}{}", "[".repeat(500), "]".repeat(500)), None);
     }
 }

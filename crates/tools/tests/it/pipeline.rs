@@ -82,6 +82,12 @@ fn refusals_name_the_step_the_reason_and_the_remedy() {
         "schema",
         "schema: the arguments do not fit: \"to\" is a required property; call it again with arguments that fit its schema",
     );
+    // The rules would look at one of them, and a server at the other.
+    check(
+        ("user:ada", "send", r#"{"to":"eve","to":"bob"}"#, 0),
+        "schema",
+        "schema: the arguments have the key `to` twice, and not everybody reads the same one; call it again with each key once",
+    );
     check(
         ("user:eve", "look", TO, 0),
         "grant",
