@@ -223,14 +223,9 @@ fn explain(toolbox: &Toolbox, asked: &Asked<'_>) -> Explained {
 /// Why, without the name of the step and what would allow it: these stand elsewhere.
 fn reason(decision: &Decision) -> &str {
     let because = decision.because.as_str();
-    match step_of(decision) {
-        Some(step) if step != Step::Rules => {
-            let reason = because.strip_prefix(step.as_str()).and_then(|rest| rest.strip_prefix(": "));
-            let reason = reason.unwrap_or(because);
-            reason.rsplit_once("; ").map_or(reason, |(reason, _)| reason)
-        }
-        _ => because,
-    }
+    let named = step_of(decision).and_then(|step| because.strip_prefix(step.as_str())?.strip_prefix(": "));
+    // Only a refusal says its step, and then what would allow it.
+    named.map_or(because, |reason| reason.rsplit_once("; ").map_or(reason, |(reason, _)| reason))
 }
 
 /// The step that had the last word; none, if nothing was said against the call, nor for it by name.
