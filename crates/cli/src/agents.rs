@@ -15,10 +15,10 @@ use weir_journal_sqlite::SqliteJournal;
 use weir_kernel::system::{self, Sources};
 use weir_kernel::{Agent, Limits};
 use weir_models::{
-    Echo, Endpoint, HttpClient, Model, ModelError, Replay, Scripted, Secret, connect, scripted, usual_key_env,
+    Echo, Endpoint, HttpClient, Model, ModelError, Replay, Scripted, connect, scripted, usual_key_env,
 };
 use weir_spec::{Manifest, Routing, Script, manifest};
-use weir_types::{Explain, Fault, Hash, ModelCard, ToolDefinition, Wire};
+use weir_types::{Explain, Fault, Hash, ModelCard, Secret, ToolDefinition, Wire};
 
 use crate::builds;
 use crate::identity::admins;
@@ -355,7 +355,8 @@ fn key(name: &str, card: &ModelCard) -> Result<Option<Secret>, AgentError> {
         let (model, variable) = (name.to_owned(), variable.to_owned());
         return Err(AgentError::NoKey { model, variable });
     }
-    Ok(found.map(|key| Secret::new(&key)))
+    // White space around it, as files and variables tend to have, is not part of it.
+    Ok(found.map(|key| Secret::new(key.trim())))
 }
 
 /// A model that answers from a script.

@@ -9,8 +9,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use weir_compiler::{Approve, Command, Compiled, Credentials, Event, Mode, Nobody, Options, Progress};
 use weir_engine::CredentialFile;
-use weir_secrets::{Places, Redactor, Secret};
-use weir_types::{Catalog, CatalogError, Explain};
+use weir_secrets::{Places, Redactor};
+use weir_types::{Catalog, CatalogError, Explain, Secret};
 
 use crate::identity;
 use crate::output::Out;

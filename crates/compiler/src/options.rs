@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use weir_secrets::Secret;
+use weir_types::Secret;
 
 /// What a build may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

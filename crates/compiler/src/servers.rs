@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use weir_mcp::{Definition, Headers, Server};
-use weir_secrets::{Redactor, Secret};
+use weir_secrets::Redactor;
 use weir_spec::{Diagnostic, Launcher, McpServer, PRE_APPEND, SecretRef, Sources, Span, ToolSource};
-use weir_types::Explain;
+use weir_types::{Explain, Secret};
 
 pub(crate) use self::pins::{Offered, pin};
 use crate::approve::{Approvals, Approve, Command, key};

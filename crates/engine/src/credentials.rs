@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use weir_secrets::{LookUpError, Places, Redactor, Secret};
+use weir_secrets::{LookUpError, Places, Redactor};
 use weir_spec::{Credential, CredentialKind, Principal, SecretRef};
-use weir_types::{Explain, Fault};
+use weir_types::{Explain, Fault, Secret};
 
 pub use self::entry::{Entry, Given, Holder, HolderError, is_header_name};
 pub use self::file::{CredentialFile, CredentialFileError};

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use reqwest::Url;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use weir_types::{FailureClass, ModelCard, Wire};
+use weir_types::{FailureClass, ModelCard, Secret, Wire};
 
 use crate::http::{Endpoint, HttpClient, provider_of};
 use crate::remote::{Dialect, Line, Remote};
 use crate::wires::{ANTHROPIC_VERSION, Anthropic, Gemini, OpenaiChat, OpenaiResponses};
-use crate::{Model, ModelError, Secret};
+use crate::{Model, ModelError};
 
 /// The model that `card` describes, at `endpoint`. Nothing is sent yet.
 ///

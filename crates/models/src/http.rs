@@ -3,9 +3,9 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use weir_types::{FailureClass, ModelCard, Wire};
+use weir_types::{FailureClass, ModelCard, Secret, Wire};
 
-use crate::{ModelError, Secret};
+use crate::ModelError;
 
 /// How long a connection may take to come up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -36,7 +36,6 @@ mod http;
 mod model;
 mod offline;
 mod remote;
-mod secret;
 mod sse;
 mod wires;
 
@@ -46,4 +45,3 @@ pub use http::{Endpoint, HttpClient, Limits, usual_key_env};
 pub use model::{Channel, Delta, Model, Piece};
 pub use offline::scripted;
 pub use offline::{Echo, Recorded, Replay, Scripted};
-pub use secret::Secret;

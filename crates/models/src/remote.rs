@@ -8,13 +8,13 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Response, Url};
-use weir_types::{Answer, FailureClass, Request, Usage, Wire};
+use weir_types::{Answer, FailureClass, Request, Secret, Usage, Wire};
 
 use crate::error::printable;
 use crate::failure;
 use crate::http::{Limits, sources};
 use crate::sse::{Frame, Frames, SseError};
-use crate::{Delta, Model, ModelError, Piece, Secret};
+use crate::{Delta, Model, ModelError, Piece};
 
 /// How long a finished answer waits for the end of its body, so that the connection can be used again.
 const DRAIN: Duration = Duration::from_millis(50);

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use weir_models::{Channel, Endpoint, HttpClient, Model, ModelError, Piece, Secret, connect};
+use weir_models::{Channel, Endpoint, HttpClient, Model, ModelError, Piece, connect};
 use weir_types::{
-    Answer, Block, FailureClass, Message, ModelCard, Purpose, Request, Role, Stop, Wire, text_of,
+    Answer, Block, FailureClass, Message, ModelCard, Purpose, Request, Role, Secret, Stop, Wire, text_of,
 };
 
 /// Few, because a small machine needs a while for each.

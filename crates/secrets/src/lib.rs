@@ -1,6 +1,6 @@
 //! Secrets: found at the last moment, never printed, and taken out of whatever comes back.
 //!
-//! [`Places`] looks up what a `SecretRef` stands for, each time anew. A [`Secret`] is what it finds: it does not print and
+//! [`Places`] looks up what a `SecretRef` stands for, each time anew. A [`weir_types::Secret`] is what it finds: it does not print and
 //! cannot be serialized. A [`Redactor`] knows the secrets that are in use and takes them out of texts, blocks and JSON.
 //!
 //! What this crate leaves to others: where secrets of servers are kept, and who may use them.
@@ -25,8 +25,6 @@
 
 mod places;
 mod redactor;
-mod secret;
 
 pub use places::{LookUpError, Places, SECRET_BYTES_MAX};
 pub use redactor::{REDACTED, Redactor, SHORT_BYTES};
-pub use secret::Secret;

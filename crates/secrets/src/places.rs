@@ -11,9 +11,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
-use weir_types::SecretRef;
-
-use crate::secret::Secret;
+use weir_types::{Secret, SecretRef};
 
 /// The longest secret.
 pub const SECRET_BYTES_MAX: usize = 64 * 1024;

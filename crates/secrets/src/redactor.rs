@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use self::forms::forms;
-use crate::secret::Secret;
+use weir_types::Secret;
 
 /// What stands where a secret was.
 pub const REDACTED: &str = "[secret]";

@@ -10,9 +10,9 @@ use std::path::Path;
 
 use serde::Serialize;
 use weir_engine::{CredentialFile, Entry, Given, Holder, HolderError, is_header_name};
-use weir_secrets::{SECRET_BYTES_MAX, Secret};
+use weir_secrets::SECRET_BYTES_MAX;
 use weir_spec::{CredentialKind, McpServer, SecretRef, SecretRefError, ServerError, ToolSource};
-use weir_types::{Explain, Fault};
+use weir_types::{Explain, Fault, Secret};
 
 use crate::commands::Context;
 use crate::compiling;

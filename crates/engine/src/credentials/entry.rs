@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use weir_secrets::Secret;
 use weir_spec::{CredentialKind, Principal, SecretRef};
+use weir_types::Secret;
 
 /// A credential that was stored on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]

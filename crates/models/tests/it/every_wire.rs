@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
-use weir_models::{Endpoint, HttpClient, Limits, Piece, Secret, connect};
-use weir_types::{FailureClass, Usage, Wire};
+use weir_models::{Endpoint, HttpClient, Limits, Piece, connect};
+use weir_types::{FailureClass, Secret, Usage, Wire};
 
 use crate::fixture::{ANTHROPIC, CHAT, GEMINI, KEY, PLANTED, RESPONSES, Wired, run, short_idle, usage};
 use crate::stub::{DEADLINE, Reply, Stub, Then, chunk};

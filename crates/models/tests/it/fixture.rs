@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use weir_models::{Channel, Delta, Endpoint, HttpClient, Limits, Model, ModelError, Piece, Secret, connect};
+use weir_models::{Channel, Delta, Endpoint, HttpClient, Limits, Model, ModelError, Piece, connect};
 use weir_types::{
-    Answer, Block, Explain, Json, Message, ModelCard, Purpose, Request, Role, Usage, View, Wire,
+    Answer, Block, Explain, Json, Message, ModelCard, Purpose, Request, Role, Secret, Usage, View, Wire,
 };
 
 use crate::stub::{DEADLINE, Reply, Seen, Stub};

@@ -105,9 +105,9 @@ impl Redactor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Secret;
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
+    use weir_types::Secret;
 
     const SECRET: &str = "planted-\"key\"";
 

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
-/// What is shown where a secret is.
+/// What stands where a secret was.
 const MASK: &str = "***";
+
+/// A shorter one guards nothing, and masking it would garble every message.
+const MASKED_BYTES_MIN: usize = 4;
 
 /// A secret. It prints as `***` and cannot be serialized.
 #[derive(Clone, PartialEq, Eq)]
@@ -18,6 +21,14 @@ impl Secret {
     /// The secret itself, for the one place it belongs in.
     pub fn expose(&self) -> &str {
         &self.0
+    }
+
+    /// `text` without it, for what a server may echo.
+    pub fn masked_in(&self, text: String) -> String {
+        if self.0.len() < MASKED_BYTES_MIN || !text.contains(&self.0) {
+            return text;
+        }
+        text.replace(&self.0, MASK)
     }
 }
 
@@ -42,5 +53,13 @@ mod tests {
         let secret = Secret::new(" planted-key\n");
         assert_eq!(format!("{secret} {secret:?} {:#?}", Some(&secret)), "*** *** Some(\n    ***,\n)");
         assert_eq!(secret.expose(), " planted-key\n");
+    }
+
+    #[test]
+    fn an_echoed_key_is_masked() {
+        let masked = |key: &str| Secret::new(key).masked_in("a planted-key, twice: planted-key".into());
+        assert_eq!(masked("planted-key"), "a ***, twice: ***");
+        assert_eq!(masked("a"), "a planted-key, twice: planted-key");
+        assert_eq!(masked(""), "a planted-key, twice: planted-key");
     }
 }
