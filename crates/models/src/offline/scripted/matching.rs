@@ -1,6 +1,6 @@
 //! What a request is about, and whether a rule answers it.
 
-use weir_types::{Block, Message, Purpose, Request, View, text_of};
+use weir_types::{Block, Json, Message, Purpose, Request, View, text_of};
 
 use super::super::latest_user_text;
 use super::{Rule, When};
@@ -33,6 +33,15 @@ pub(super) struct Match {
     pub(super) groups: Vec<(String, String)>,
     /// The text of the tool's result.
     pub(super) result: Option<String>,
+    /// The first part of it that is JSON: others may have been added, such as what an approver changed.
+    pub(super) data: Option<Json>,
+}
+
+impl Match {
+    fn quote(&mut self, result: ToolResult<'_>) {
+        self.result = Some(text_of(result.content));
+        self.data = result.content.iter().find_map(|block| Json::parse(block.as_text()?).ok());
+    }
 }
 
 impl<'a> Newest<'a> {
@@ -54,7 +63,9 @@ impl<'a> Newest<'a> {
         }
         let mut found = Match { user: self.user.clone(), attempt, ..Match::default() };
         let Some(when) = &rule.reply.when else {
-            found.result = self.results.first().map(|result| text_of(result.content));
+            if let Some(result) = self.results.first() {
+                found.quote(*result);
+            }
             return Some(found);
         };
         if when.summarize != (self.purpose == Purpose::Summary) {
@@ -62,7 +73,7 @@ impl<'a> Newest<'a> {
         }
         let result = self.result(when);
         if when.tool.is_some() || when.failed.is_some() {
-            found.result = Some(text_of(result?.content));
+            found.quote(result?);
         }
         if let Some(pattern) = &rule.user {
             let superseded = found.result.is_none() && !self.results.is_empty();

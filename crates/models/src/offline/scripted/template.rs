@@ -69,7 +69,7 @@ impl Match {
                 self.result.as_deref().map(|text| Json::parse(text).unwrap_or_else(|_| json_text(text)))
             }
             _ => match name.strip_prefix("result.") {
-                Some(path) => at(self.result.as_deref()?, path),
+                Some(path) => at(self.data.clone()?, path),
                 None => {
                     let group = self.groups.iter().find(|(group, _)| group == name);
                     group.map(|(_, text)| json_text(text))
@@ -80,8 +80,7 @@ impl Match {
 }
 
 /// What stands at `path`, such as `days.0.temp`, in a result that is JSON.
-fn at(result: &str, path: &str) -> Option<Json> {
-    let result = Json::parse(result).ok()?;
+fn at(result: Json, path: &str) -> Option<Json> {
     let step = |value: Json, key: &str| match Fields::parse(value.as_str()) {
         Some(fields) => fields.get(key).cloned(),
         None => {
