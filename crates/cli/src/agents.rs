@@ -199,7 +199,10 @@ impl ProjectAgents {
 
     /// Who is asked before something from outside is written down. Where the project is not, nobody can be; then there must be
     /// nobody to ask.
-    async fn asked_first(&self, build: Option<Hash>) -> Result<Option<Arc<dyn Hooks>>, AgentError> {
+    pub(crate) async fn asked_first(
+        &self,
+        build: Option<Hash>,
+    ) -> Result<Option<Arc<dyn Hooks>>, AgentError> {
         let file = project::within(&self.directory, "weir.yaml");
         if file.exists() {
             if !may_have_hooks(&file).await {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::json;
@@ -12,7 +14,7 @@ use weir_kernel::Body;
 use weir_spec::manifest::{Manifest, Source};
 use weir_spec::{Hook, HookAction, PRE_APPEND};
 use weir_tools::{Asking, Bundle, HookError, judge};
-use weir_types::{Hash, Json, Seq, is_refusable_kind};
+use weir_types::{BranchId, Hash, Json, Seq, is_refusable_kind};
 
 use crate::address::Address;
 use crate::error::EngineError;
@@ -146,13 +148,11 @@ pub(crate) async fn ask(
     let Some(hooks) = hooks else { return Ok(()) };
     for body in bodies.iter().filter(|body| is_refusable_kind(body.kind_str())) {
         let kind = body.kind_str();
-        let event = event(address, body, actor).ok_or_else(|| EngineError::Refused {
-            kind: kind.to_owned(),
-            hook: PRE_APPEND.to_owned(),
-            why: "it cannot be shown to anybody".to_owned(),
-        })?;
+        let refused = |hook: String, why: String| EngineError::Refused { kind: kind.to_owned(), hook, why };
+        let payload = body.encode().map_err(|error| refused(PRE_APPEND.to_owned(), error.to_string()))?;
+        let event = describe(&address.branch_id(), kind, &payload, actor);
         if let Some(Refusal { hook, why }) = hooks.refusal(kind, &event).await {
-            return Err(EngineError::Refused { kind: kind.to_owned(), hook, why });
+            return Err(refused(hook, why));
         }
     }
     Ok(())
@@ -177,14 +177,16 @@ async fn build_of(shared: &Shared, address: &Address, bodies: &[Body]) -> Result
 }
 
 /// An event as hooks are told of it, before it has an id and a place.
-fn event(address: &Address, body: &Body, actor: &str) -> Option<Json> {
-    let branch = address.branch_id();
-    let payload: serde_json::Value = serde_json::from_slice(&body.encode().ok()?).ok()?;
-    Some(Json::of(&json!({
+pub fn describe(branch: &BranchId, kind: &str, payload: &[u8], actor: &str) -> Json {
+    let mut event = json!({
         "stream": branch.stream.as_str(),
         "branch": branch.branch.as_str(),
-        "kind": body.kind_str(),
-        "payload": payload,
+        "kind": kind,
         "meta": {"actor": actor},
-    })))
+    });
+    match serde_json::from_slice::<serde_json::Value>(payload) {
+        Ok(payload) => event["payload"] = payload,
+        Err(_) => event["payload_base64"] = STANDARD.encode(payload).into(),
+    }
+    Json::of(&event)
 }

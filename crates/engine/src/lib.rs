@@ -94,7 +94,7 @@ pub use credentials::{
 };
 pub use engine::{Engine, New, Said};
 pub use error::{EngineError, Explained};
-pub use hooks::{HOOK_DEADLINE, HookMeans, Hooks, ProjectHooks, Refusal};
+pub use hooks::{HOOK_DEADLINE, HookMeans, Hooks, ProjectHooks, Refusal, describe};
 pub use live::LiveDelta;
 pub use outcome::{Outcome, amount};
 pub use owners::{LockFiles, Owners, Standing};

@@ -4,19 +4,23 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use serde::Serialize;
+use weir_engine::{EngineError, Refusal, describe};
 use weir_journal::{Expected, Journal, Key, NewEvent, PAYLOAD_MAX, Part};
 use weir_types::{
     BranchId, BranchName, EventId, Explain, Fault, Kind, Meta, MetaError, Position, RESERVED_STREAMS, Seq,
     StreamName, is_reserved_kind, is_reserved_stream,
 };
 
+use crate::agents::ProjectAgents;
 use crate::args::{self, branch_id};
 use crate::commands::Context;
 use crate::identity;
 use crate::input::Input;
 use crate::output::Out;
+use crate::project::ProjectArgs;
 use crate::report::{Failure, Outcome, Snippet};
 use crate::store::{IfAbsent, Store};
+use crate::workbench::ToolArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,6 +56,8 @@ pub(crate) struct Args {
     /// More to keep beside the event, as a JSON object; `actor` is set by weir.
     #[arg(long, value_name = "JSON")]
     meta: Option<String>,
+    #[command(flatten)]
+    project: ProjectArgs,
 }
 
 /// What is wrong with an event that somebody wants to append.
@@ -125,6 +131,7 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Outcome {
         Some(seq) => Expected::Exactly(Seq(seq)),
     };
     let key: Option<Key> = args.key.as_deref().map(args::key).transpose()?;
+    ask_hooks(&event, &branch, &args.project, context).await?;
 
     let store = Store::open(&context.data_dir, if_absent(&branch, expected)).await?;
     let (id, part) = (event.id(), Part { expected, key, ..Part::new(branch.clone(), vec![event]) });
@@ -132,6 +139,18 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Outcome {
     store.close().await;
     let view = appended?;
     print(&branch, view, &mut context.out)
+}
+
+/// Asks whom the project wants asked before something from outside is written down.
+async fn ask_hooks(event: &NewEvent, branch: &BranchId, project: &ProjectArgs, context: &Context) -> Outcome {
+    let agents = ProjectAgents::new(&project.directory, &context.data_dir, &ToolArgs::default());
+    let Some(hooks) = agents.asked_first(None).await? else { return Ok(()) };
+    let kind = event.kind().as_str();
+    let described = describe(branch, kind, event.payload(), context.identity.real());
+    match hooks.refusal(kind, &described).await {
+        Some(Refusal { hook, why }) => Err(EngineError::Refused { kind: kind.to_owned(), hook, why }.into()),
+        None => Ok(()),
+    }
 }
 
 /// An append that expects something of a journal cannot begin one: nothing is made only to refuse it.

@@ -33,6 +33,27 @@ fn sessions(project: &Project) -> usize {
 }
 
 #[test]
+fn what_anybody_appends_is_asked_about_too() {
+    let project = project(&json!([{"script": "hooks/check.ts", "kinds": ["invoice.paid"]}]));
+    project.write(
+        "hooks/check.ts",
+        "export default (event: any) => (event.payload?.cents > 0 ? undefined : { refuse: `${event.stream}: nothing was paid` });\n",
+    );
+    let append = |kind: &str, payload: &str| {
+        project.run(&["append", "--stream", "books", "--kind", kind, "--payload", payload, "--json"])
+    };
+    let told = refused(&append("invoice.paid", r#"{"cents":0}"#));
+    assert!(told.contains("`hooks/check.ts` refuses this invoice.paid: books: nothing was paid"), "{told}");
+    let binary = project.weir.path().join("binary");
+    std::fs::write(&binary, [0xff, 0]).unwrap();
+    let raw = ["append", "--stream", "books", "--kind", "invoice.paid", "--payload-file", "binary", "--json"];
+    refused(&project.run(&raw));
+    assert_eq!(project.run(&["streams", "--json"]).stdout.lines().count(), 0, "nothing was written down");
+    assert_eq!(append("invoice.paid", r#"{"cents":5}"#).code, 0);
+    assert_eq!(append("invoice.sent", "{}").code, 0);
+}
+
+#[test]
 fn a_script_refuses_in_its_own_words() {
     let project = project(
         &json!([{"script": "hooks/check.ts", "kinds": ["user.message", "external.signal"], "timeout": "1s"}]),
