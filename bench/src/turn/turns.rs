@@ -3,10 +3,12 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_engine::Engine;
-use weir_journal::{Journal, NewEvent, Part};
+use weir_journal::{Attrs, Journal, NewEvent, Part, Status, mint_session};
+use weir_journal_sqlite::SqliteJournal;
 use weir_types::BranchId;
 
 use crate::world::{World, turn};
@@ -29,8 +31,9 @@ pub(crate) async fn alone(data: &Path, duration: Duration, found: &mut Round) ->
     turn(&world.engine, &world.engine.new_address(), 0).await?;
     let before = world.journal.stats();
     let (mut plain, mut turns, mut handed) = (Pace::default(), Pace::default(), Pace::default());
+    let (bare_world, mut bare) = (World::scripted(data, 200_000).await?, Pace::default());
     let began = Instant::now();
-    while began.elapsed() < duration * 3 {
+    while began.elapsed() < duration * 4 {
         plain.add(|| fdatasyncs(data, SLICE))?;
         let slice = Instant::now();
         let done = tokio::spawn(talk(world.engine.clone(), slice + SLICE)).await??;
@@ -38,17 +41,44 @@ pub(crate) async fn alone(data: &Path, duration: Duration, found: &mut Round) ->
         let slice = Instant::now();
         let done = handed_over(data, SLICE).await?;
         handed.count(done, slice.elapsed());
+        let slice = Instant::now();
+        let done = tokio::spawn(commits(bare_world.journal.clone(), slice + SLICE)).await??;
+        bare.count(done, slice.elapsed());
     }
+    bare_world.remove().await?;
     let after = world.journal.stats();
     let total = turns.done as f64;
     found.insert("alone_turns_per_second", turns.per_second());
     found.insert("alone_fdatasyncs_per_second", plain.per_second());
     found.insert("alone_turns_per_fdatasync", turns.per_second() / plain.per_second());
+    found.insert("alone_commits_of_a_turn_per_second", bare.per_second());
+    found.insert("alone_commits_of_a_turn_per_fdatasync", bare.per_second() / plain.per_second());
     found.insert("alone_handed_over_fdatasyncs_per_second", handed.per_second());
     found.insert("alone_turns_per_handed_over_fdatasync", turns.per_second() / handed.per_second());
     found.insert("alone_commits_per_turn", (after.commits - before.commits) as f64 / total);
     found.insert("alone_events_per_turn", (after.events - before.events) as f64 / total);
     world.remove().await
+}
+
+/// What the journal takes for a turn, without anybody who takes it: the same events in the same four commits.
+async fn commits(journal: Arc<SqliteJournal>, until: Instant) -> Result<usize, Error> {
+    const PAYLOAD: &str = r#"{"call":"01M7GXXECT8EBAG7RBPKRCEBF0","content":[{"type":"text","text":"2026-11-16T01:02:03Z"}],"stub":false}"#;
+    let mut turns = 0;
+    while Instant::now() < until {
+        let branch = BranchId::main(format!("bench:{}", mint_session()).parse()?);
+        for _ in 0..TURNS_MAX {
+            for (events, status) in
+                [(5, Status::Running), (4, Status::Running), (3, Status::Running), (2, Status::Idle)]
+            {
+                let event = || Ok::<_, Error>(NewEvent::new("tool.completed".parse()?, PAYLOAD));
+                let events = (0..events).map(|_| event()).collect::<Result<Vec<_>, _>>()?;
+                let attrs = Some(Attrs { agent: Some("bench".into()), ..Attrs::new(status) });
+                journal.append(vec![Part { attrs, ..Part::new(branch.clone(), events) }]).await?;
+            }
+            turns += 1;
+        }
+    }
+    Ok(turns)
 }
 
 /// How much was done in how much time, over all slices.
