@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use weir_blobs::{Blobs, MemoryBlobs};
 use weir_compiler::{Built, SaveError};
 use weir_engine::{
-    Address, Agents, EngineError, Explained, Hooks, ProjectHooks, Runnable, provision, recorded,
+    Address, Agents, AsksFirst, EngineError, Explained, Hooks, ProjectHooks, Runnable, provision, recorded,
 };
 use weir_journal_sqlite::SqliteJournal;
 use weir_kernel::system::{self, Sources};
@@ -236,9 +236,15 @@ async fn may_have_hooks(file: &Path) -> bool {
     text.is_empty() || text.contains(&b'\\') || text.windows(10).any(|part| part == b"pre_append")
 }
 
-impl Agents for ProjectAgents {
+impl AsksFirst for ProjectAgents {
     fn hooks(&self, build: Option<Hash>) -> BoxFuture<'_, Result<Option<Arc<dyn Hooks>>, Explained>> {
         async move { self.asked_first(build).await.map_err(|error| Arc::new(error) as Explained) }.boxed()
+    }
+}
+
+impl Agents for ProjectAgents {
+    fn asks_first(&self) -> Option<&dyn AsksFirst> {
+        Some(self)
     }
 
     fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {

@@ -140,11 +140,12 @@ pub(crate) async fn ask(
     bodies: &[Body],
     actor: &str,
 ) -> Result<(), EngineError> {
+    let Some(asks_first) = shared.setup.agents.asks_first() else { return Ok(()) };
     if !bodies.iter().any(|body| is_refusable_kind(body.kind_str())) {
         return Ok(());
     }
     let build = build_of(shared, address, bodies).await?;
-    let hooks = shared.setup.agents.hooks(build).await.map_err(EngineError::Agent)?;
+    let hooks = asks_first.hooks(build).await.map_err(EngineError::Agent)?;
     let Some(hooks) = hooks else { return Ok(()) };
     for body in bodies.iter().filter(|body| is_refusable_kind(body.kind_str())) {
         let kind = body.kind_str();

@@ -103,7 +103,7 @@ pub use rebuild::Rebuilt;
 pub use redecide::{Counts, OtherTools, Redecided, Redecisions, Which};
 pub use replay::recorded;
 pub use servers::{MayStart, Program};
-pub use setup::{Adopt, Agents, Options, Runnable, Setup};
+pub use setup::{Adopt, Agents, AsksFirst, Options, Runnable, Setup};
 pub use tools::{Function, Functions, Tools, get_time};
 pub use watch::{Update, Updates};
 pub use weir_types::StopReason;

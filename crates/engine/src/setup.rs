@@ -36,11 +36,17 @@ pub trait Agents: Send + Sync + 'static {
     /// The agent of that name, as it is to run now. Asked for at the start of every run.
     fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>>;
 
-    /// Who is asked before something from outside is written down, as it is now; nobody, if nobody is. `build` is what the session
-    /// began with. If it cannot be said, nothing is written down.
-    fn hooks(&self, _build: Option<Hash>) -> BoxFuture<'_, Result<Option<Arc<dyn Hooks>>, Explained>> {
-        Box::pin(std::future::ready(Ok(None)))
+    /// What knows who is asked before something from outside is written down; nothing, where nobody ever is.
+    fn asks_first(&self) -> Option<&dyn AsksFirst> {
+        None
     }
+}
+
+/// What knows who is asked before something from outside is written down.
+pub trait AsksFirst: Send + Sync {
+    /// Who is asked, as it is now; nobody, if nobody is. `build` is what the session began with. If it cannot be said, nothing
+    /// is written down.
+    fn hooks(&self, build: Option<Hash>) -> BoxFuture<'_, Result<Option<Arc<dyn Hooks>>, Explained>>;
 }
 
 /// An agent with its model and its tools.

@@ -12,8 +12,8 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::sync::Notify;
 use weir_blobs::{Blobs, MemoryBlobs};
 use weir_engine::{
-    Address, Agents, Budgets, Engine, Explained, Function, Functions, Hooks, New, Options, Owners, Runnable,
-    Said, Setup, Standing, Tools, get_time,
+    Address, Agents, AsksFirst, Budgets, Engine, Explained, Function, Functions, Hooks, New, Options, Owners,
+    Runnable, Said, Setup, Standing, Tools, get_time,
 };
 use weir_journal::{
     Answer, AppendError, Appended, Branch, Expected, Fork, ForkError, Head, Journal, KeyedPart, ListAfter,
@@ -62,10 +62,16 @@ pub(crate) struct Catalogue(
     pub(crate) Mutex<Option<Arc<dyn Hooks>>>,
 );
 
-impl Agents for Catalogue {
+impl AsksFirst for Catalogue {
     fn hooks(&self, _build: Option<Hash>) -> BoxFuture<'_, Result<Option<Arc<dyn Hooks>>, Explained>> {
         let hooks = self.3.lock().unwrap().clone();
         async move { Ok(hooks) }.boxed()
+    }
+}
+
+impl Agents for Catalogue {
+    fn asks_first(&self) -> Option<&dyn AsksFirst> {
+        Some(self)
     }
 
     fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
@@ -85,8 +91,8 @@ struct Neighbourhood {
 }
 
 impl Agents for Neighbourhood {
-    fn hooks(&self, build: Option<Hash>) -> BoxFuture<'_, Result<Option<Arc<dyn Hooks>>, Explained>> {
-        self.agents.hooks(build)
+    fn asks_first(&self) -> Option<&dyn AsksFirst> {
+        self.agents.asks_first()
     }
 
     fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {

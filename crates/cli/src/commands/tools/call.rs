@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
-use weir_engine::{Address, Agents, Explained, Hooks, New, Runnable, Said};
+use weir_engine::{Address, Agents, AsksFirst, Explained, New, Runnable, Said};
 use weir_journal::{Journal, PAGE_MAX, PAYLOAD_MAX};
 use weir_kernel::{Body, Outcome as Effected, ToolCompleted, ToolDecided, ToolFailed};
 use weir_models::{Recorded, Replay};
@@ -295,8 +295,8 @@ impl OneCall {
 }
 
 impl Agents for OneCall {
-    fn hooks(&self, build: Option<Hash>) -> BoxFuture<'_, Result<Option<Arc<dyn Hooks>>, Explained>> {
-        self.project.hooks(build)
+    fn asks_first(&self) -> Option<&dyn AsksFirst> {
+        self.project.asks_first()
     }
 
     fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
