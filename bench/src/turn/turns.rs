@@ -26,6 +26,9 @@ const SESSIONS: usize = 64;
 /// the next; what is compared has to see the same one.
 const SLICE: Duration = Duration::from_millis(100);
 
+/// An event of the usual size.
+const PAYLOAD: &str = r#"{"call":"01M7GXXECT8EBAG7RBPKRCEBF0","content":[{"type":"text","text":"2026-11-16T01:02:03Z"}],"stub":false}"#;
+
 pub(crate) async fn alone(data: &Path, duration: Duration, found: &mut Round) -> Result<(), Error> {
     let world = World::scripted(data, 200_000).await?;
     turn(&world.engine, &world.engine.new_address(), 0).await?;
@@ -62,7 +65,6 @@ pub(crate) async fn alone(data: &Path, duration: Duration, found: &mut Round) ->
 
 /// What the journal takes for a turn, without anybody who takes it: the same events in the same four commits.
 async fn commits(journal: Arc<SqliteJournal>, until: Instant) -> Result<usize, Error> {
-    const PAYLOAD: &str = r#"{"call":"01M7GXXECT8EBAG7RBPKRCEBF0","content":[{"type":"text","text":"2026-11-16T01:02:03Z"}],"stub":false}"#;
     let mut turns = 0;
     while Instant::now() < until {
         let branch = BranchId::main(format!("bench:{}", mint_session()).parse()?);
@@ -106,29 +108,47 @@ impl Pace {
     }
 }
 
+/// How many times turns and bare appends take turns in one measurement, for the same reason.
+const TIMES: u32 = 4;
+
 pub(crate) async fn together(data: &Path, duration: Duration, found: &mut Round) -> Result<(), Error> {
-    let appends_per_second = appends(data, duration).await?;
+    let bare = World::scripted(data, 200_000).await?;
     let world = World::scripted(data, 200_000).await?;
     turn(&world.engine, &world.engine.new_address(), 0).await?;
-    let (before, began) = (world.journal.stats(), Instant::now());
+    let before = world.journal.stats();
+    let (mut turns, mut appended) = (Pace::default(), Pace::default());
+    for _ in 0..TIMES {
+        let slice = Instant::now();
+        let done = appends(&bare, slice + duration / TIMES).await?;
+        appended.count(done, slice.elapsed());
+        let slice = Instant::now();
+        let done = talk_all(&world, slice + duration / TIMES).await?;
+        turns.count(done, slice.elapsed());
+    }
+    let after = world.journal.stats();
+    let total = turns.done as f64;
+    let events = (after.events - before.events) as f64;
+    found.insert("together_turns_per_second", turns.per_second());
+    found.insert("together_events_per_second", events / turns.seconds);
+    found.insert("together_appends_per_second", appended.per_second());
+    found.insert("together_events_to_appends", events / turns.seconds / appended.per_second());
+    found.insert("together_commits_per_turn", (after.commits - before.commits) as f64 / total);
+    found.insert("together_events_per_turn", events / total);
+    bare.remove().await?;
+    world.remove().await
+}
+
+/// Many clients at once, each with a session of its own; how many turns they had.
+async fn talk_all(world: &World, until: Instant) -> Result<usize, Error> {
     let mut clients = tokio::task::JoinSet::new();
     for _ in 0..SESSIONS {
-        clients.spawn(talk(world.engine.clone(), began + duration));
+        clients.spawn(talk(world.engine.clone(), until));
     }
     let mut turns = 0;
     while let Some(client) = clients.join_next().await {
         turns += client??;
     }
-    let (after, seconds) = (world.journal.stats(), began.elapsed().as_secs_f64());
-    let turns = turns as f64;
-    let events = (after.events - before.events) as f64;
-    found.insert("together_turns_per_second", turns / seconds);
-    found.insert("together_events_per_second", events / seconds);
-    found.insert("together_appends_per_second", appends_per_second);
-    found.insert("together_events_to_appends", events / seconds / appends_per_second);
-    found.insert("together_commits_per_turn", (after.commits - before.commits) as f64 / turns);
-    found.insert("together_events_per_turn", events / turns);
-    world.remove().await
+    Ok(turns)
 }
 
 /// A client: a task of the runtime, as the handler of a request is one.
@@ -187,22 +207,18 @@ async fn handed_over(data: &Path, duration: Duration) -> Result<usize, Error> {
 }
 
 /// What the journal can do: one event at a time from as many sessions.
-async fn appends(data: &Path, duration: Duration) -> Result<f64, Error> {
-    let world = World::scripted(data, 200_000).await?;
-    let payload = r#"{"call":"01M7GXXECT8EBAG7RBPKRCEBF0","content":[{"type":"text","text":"2026-11-16T01:02:03Z"}],"stub":false}"#;
-    let (began, journal) = (Instant::now(), &world.journal);
+async fn appends(world: &World, until: Instant) -> Result<usize, Error> {
+    let journal = &world.journal;
     let append = |session: usize| async move {
         let branch = BranchId::main(format!("bench:{session}").parse()?);
-        let mut count = 0_u64;
-        while began.elapsed() < duration {
-            let event = NewEvent::new("tool.completed".parse()?, payload);
+        let mut count = 0;
+        while Instant::now() < until {
+            let event = NewEvent::new("tool.completed".parse()?, PAYLOAD);
             journal.append(vec![Part::new(branch.clone(), vec![event])]).await?;
             count += 1;
         }
         Ok::<_, Error>(count)
     };
     let counts = futures_util::future::try_join_all((0..SESSIONS).map(append)).await?;
-    let rate = counts.iter().sum::<u64>() as f64 / began.elapsed().as_secs_f64();
-    world.remove().await?;
-    Ok(rate)
+    Ok(counts.iter().sum())
 }
