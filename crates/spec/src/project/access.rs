@@ -59,7 +59,8 @@ pub(super) static CREDENTIAL: Shape = Shape {
         optional(
             "from",
             Kind::Format(&format::SECRET),
-            "Where the secret is; what `weir auth add` stored, if absent. Never the secret itself.",
+            "Where the secret is, once `weir auth add SERVER --from …` has approved it; what `weir auth add` stored, if absent. \
+             Never the secret itself.",
         ),
         optional("header", Kind::Format(&format::HEADER), "The header that carries it."),
     ],
