@@ -26,6 +26,7 @@ use crate::project::{self, ProjectError};
 use crate::workbench::{ToolArgs, Workbench};
 
 /// The agents of a project.
+#[derive(Clone)]
 pub(crate) struct ProjectAgents {
     directory: PathBuf,
     /// Where builds are kept.
@@ -87,6 +88,9 @@ pub(crate) enum AgentError {
     /// Its build lacks what every build has.
     #[error("this is a bug in weir: the build says nothing about the model `{0}`")]
     NoCard(String),
+    /// What makes it ready broke down.
+    #[error("this is a bug in weir: an agent could not be made ready: {0}")]
+    BrokenOff(String),
 }
 
 impl Explain for AgentError {
@@ -102,7 +106,7 @@ impl Explain for AgentError {
             Self::Recorded(error) => error.code(),
             Self::NoHooks(_) => "cli::no-hooks",
             Self::NotRepeatable { .. } => "cli::not-repeatable",
-            Self::NoCard(_) => "cli::bug",
+            Self::NoCard(_) | Self::BrokenOff(_) => "cli::bug",
         }
     }
 
@@ -121,7 +125,7 @@ impl Explain for AgentError {
             Self::Recorded(error) => error.help(),
             Self::NoHooks(_) => "say it from the project's directory".into(),
             Self::NotRepeatable { .. } => "test it with agents whose models are scripted".into(),
-            Self::NoCard(_) => "please report this line and the command you ran".into(),
+            Self::NoCard(_) | Self::BrokenOff(_) => "please report this line and the command you ran".into(),
         }
     }
 
@@ -136,7 +140,7 @@ impl Explain for AgentError {
                 Fault::Input
             }
             Self::Recorded(error) => error.fault(),
-            Self::NoCard(_) => Fault::Bug,
+            Self::NoCard(_) | Self::BrokenOff(_) => Fault::Bug,
         }
     }
 }
@@ -172,21 +176,39 @@ impl ProjectAgents {
     /// The agent with its tools, and with another model than its own.
     pub(crate) async fn with_model(&self, name: &str, model: Arc<dyn Model>) -> Result<Runnable, AgentError> {
         let built = project::build(&self.directory).await?;
-        let agent = prepared(&built.manifest, name, &self.directory, self.iterations)?;
-        let runnable = self.equipped(&built, agent, model)?;
+        let name = name.to_owned();
+        let ready = move |agents: &Self, built: &Built| {
+            let agent = prepared(&built.manifest, &name, &agents.directory, agents.iterations)?;
+            agents.equipped(built, agent, model)
+        };
+        let (built, runnable) = self.away(built, ready).await?;
         builds::keep(built, &self.data_dir).await?;
         Ok(runnable)
     }
 
     async fn load(&self, name: &str) -> Result<Runnable, AgentError> {
         let built = project::build(&self.directory).await?;
-        let mut runnable = self.runnable(&built, name)?;
+        let name = name.to_owned();
+        let (built, mut runnable) =
+            self.away(built, move |agents: &Self, built: &Built| agents.runnable(built, &name)).await?;
         builds::keep(built, &self.data_dir).await?;
         if let (Wire::Replay, Some(journal)) = (runnable.agent.card.wire, &self.journal) {
             let recorded = recorded(&**journal, &replayed(&runnable.agent.model)?).await?;
             runnable.model = Arc::new(Replay::new(recorded));
         }
         Ok(runnable)
+    }
+
+    /// Makes an agent ready away from the threads that must not wait: a policy of many rules takes a while to read.
+    async fn away(
+        &self,
+        built: Built,
+        ready: impl FnOnce(&Self, &Built) -> Result<Runnable, AgentError> + Send + 'static,
+    ) -> Result<(Built, Runnable), AgentError> {
+        let agents = self.clone();
+        let made =
+            tokio::task::spawn_blocking(move || ready(&agents, &built).map(|runnable| (built, runnable)));
+        made.await.map_err(|error| AgentError::BrokenOff(error.to_string()))?
     }
 
     /// The agent, ready to run. Sends nothing yet, but finds out whether something is missing.
