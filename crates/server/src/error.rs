@@ -1,0 +1,126 @@
+//! What a client is told when something does not work: the right status, a stable code, what is wrong and what to do next.
+//! Nothing internal: causes of our own go to the log.
+
+use std::borrow::Cow;
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+use weir_types::{Explain, Fault};
+
+/// What a client is told.
+#[derive(Debug)]
+pub struct Error {
+    /// The status.
+    pub status: StatusCode,
+    /// A stable name such as `journal::conflict`.
+    pub code: Cow<'static, str>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do next.
+    pub help: Cow<'static, str>,
+}
+
+/// The body of every answer that is an error.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ErrorBody {
+    error: ErrorWords,
+}
+
+#[derive(Serialize, ToSchema)]
+struct ErrorWords {
+    /// A stable name such as `journal::conflict`.
+    code: String,
+    /// What is wrong.
+    message: String,
+    /// What to do next.
+    help: String,
+}
+
+impl Error {
+    /// An error of the server's own.
+    pub fn new(
+        status: StatusCode,
+        code: &'static str,
+        message: impl Into<String>,
+        help: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { status, code: code.into(), message: message.into(), help: help.into() }
+    }
+
+    /// What is not there, or not for whoever asks: they cannot tell which.
+    pub fn missing(what: &str) -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "server::not-found",
+            format!("there is no such {what}"),
+            "look for it in the list",
+        )
+    }
+
+    /// A request that is wrong and will be wrong again.
+    pub fn bad(message: impl Into<String>, help: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "server::bad-request", message, help)
+    }
+
+    /// An error of someone below. What only operators should know stays in the log.
+    pub fn of(error: &dyn Explain) -> Self {
+        let status = status(error.fault());
+        if status.is_server_error() {
+            tracing::error!(code = error.code(), error = %Chain(error), "request failed");
+        }
+        let (message, help) = match error.fault() {
+            Fault::Damaged | Fault::Bug => {
+                ("something went wrong inside the server".to_owned(), "the server's log says what".into())
+            }
+            Fault::Storage => {
+                ("the server cannot store anything at the moment".to_owned(), "try again later".into())
+            }
+            _ => (error.to_string(), error.help()),
+        };
+        Self { status, code: error.code().into(), message, help }
+    }
+}
+
+impl<E: Explain> From<E> for Error {
+    fn from(error: E) -> Self {
+        Self::of(&error)
+    }
+}
+
+/// The status for whose move it is.
+fn status(fault: Fault) -> StatusCode {
+    match fault {
+        Fault::Input => StatusCode::BAD_REQUEST,
+        Fault::Denied => StatusCode::FORBIDDEN,
+        Fault::Missing => StatusCode::NOT_FOUND,
+        Fault::Conflict => StatusCode::CONFLICT,
+        Fault::Storage | Fault::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
+        Fault::Damaged | Fault::Bug => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// An error with all its causes, for the log.
+struct Chain<'a>(&'a dyn Explain);
+
+impl std::fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let words =
+            ErrorWords { code: self.code.into_owned(), message: self.message, help: self.help.into_owned() };
+        (self.status, Json(ErrorBody { error: words })).into_response()
+    }
+}

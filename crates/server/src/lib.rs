@@ -1,0 +1,25 @@
+//! The server: every client people already have can talk to a Weir agent.
+//!
+//! It turns protocols into calls of the engine, and errors into replies. It decides nothing by itself: who asks is found out
+//! by [`auth`], what they may see by [`access`], and everything else by the engine and the policy of the build.
+
+mod app;
+mod error;
+mod router;
+
+mod access;
+mod api;
+pub mod auth;
+mod compat;
+pub mod formats;
+mod guard;
+mod mcp;
+mod metrics;
+mod serve;
+mod stream;
+mod ui;
+
+pub use app::{App, Build, Builds, Parts, Settings};
+pub use error::Error;
+pub use router::{document, router};
+pub use serve::serve;

@@ -1,0 +1,17 @@
+//! Accepting connections, and letting them go.
+
+use std::io;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::app::App;
+use crate::router::router;
+
+/// Serves until told to stop, and then until what is under way has reached a safe point or the time is up.
+///
+/// # Errors
+/// When the listener fails.
+pub async fn serve(listener: TcpListener, app: App, stop: CancellationToken) -> io::Result<()> {
+    axum::serve(listener, router(&app)).with_graceful_shutdown(async move { stop.cancelled().await }).await
+}
