@@ -101,7 +101,7 @@ impl Engine {
     /// # Errors
     /// When the agent cannot be had, or nothing can be written down.
     pub async fn begin(&self, address: &Address, new: New, said: Said) -> Result<Seq, EngineError> {
-        let runnable = self.0.setup.agents.agent(&new.agent).await.map_err(EngineError::Agent)?;
+        let runnable = self.0.setup.agents.agent(&new.agent, None).await.map_err(EngineError::Agent)?;
         let admitted = runnable.tools.admit(&new.principal, &new.agent);
         if admitted.verdict != Verdict::Allow {
             return Err(EngineError::Denied(admitted.because));
@@ -162,7 +162,7 @@ impl Engine {
     ) -> Result<Seq, EngineError> {
         let session = self.state(address, None).await?;
         let Some(created) = &session.created else { return Err(EngineError::NoSession(address.clone())) };
-        let runnable = self.0.setup.agents.agent(&created.agent).await.map_err(EngineError::Agent)?;
+        let runnable = self.0.agent_of(created).await?;
         if !runnable.budgets.raised_by.iter().any(|name| name == actor) {
             let denied =
                 format!("`{actor}` may not raise a budget; only an administrator of the data directory may");
@@ -190,7 +190,7 @@ impl Engine {
     pub async fn balances(&self, address: &Address) -> Result<Vec<Balance>, EngineError> {
         let session = self.state(address, None).await?;
         let Some(created) = &session.created else { return Err(EngineError::NoSession(address.clone())) };
-        let runnable = self.0.setup.agents.agent(&created.agent).await.map_err(EngineError::Agent)?;
+        let runnable = self.0.agent_of(created).await?;
         let runnable = within_budgets(runnable);
         let run = session.run.as_ref().map(|run| run.id);
         let shares = budgets::shares(&runnable.budgets, address.session, created, run);

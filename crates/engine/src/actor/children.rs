@@ -39,7 +39,9 @@ impl Actor {
         if let Some(child) = call.child {
             return Ok((Some(child), None));
         }
-        let callee = self.shared.setup.agents.agent(agent).await.map_err(EngineError::Agent)?;
+        // Whom it calls comes from the same build as the caller.
+        let build = self.session.created.as_ref().map(|created| created.manifest);
+        let callee = self.shared.setup.agents.agent(agent, build).await.map_err(EngineError::Agent)?;
         let (child, principal) = (mint_session(), self.principal().to_owned());
         let created = SessionCreated {
             agent: agent.to_owned(),
