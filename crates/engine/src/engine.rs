@@ -9,7 +9,7 @@ use weir_kernel::{
     Allowance, Body, ExternalSignal, FileWritten, RunCancelRequested, Session, SessionClosed, SessionCreated,
     SessionHalted, SessionUpdated, UserMessage, Verdict,
 };
-use weir_types::{Block, BranchName, EventId, Json, Seq};
+use weir_types::{Block, BranchName, EventId, Json, Message, Seq};
 use weir_workspace::{Change, Files};
 
 use crate::actor::{Command, Resume, attrs, within_budgets};
@@ -47,6 +47,8 @@ pub struct New {
     pub labels: BTreeMap<String, String>,
     /// The files it begins with. Their contents must be in the blob store.
     pub files: Vec<FileWritten>,
+    /// What was said before, as whoever begins it tells it. Whoever they name: it is their word.
+    pub history: Vec<Message>,
 }
 
 /// What is said to a session.
@@ -126,7 +128,9 @@ impl Engine {
         };
         let (body, actor) = message(said);
         let files = new.files.into_iter().map(Body::from);
-        let bodies: Vec<Body> = std::iter::once(created.into()).chain(files).chain([body]).collect();
+        let history = new.history.into_iter().map(told);
+        let bodies: Vec<Body> =
+            std::iter::once(created.into()).chain(files).chain(history).chain([body]).collect();
         self.command(address, bodies, &actor).await
     }
 
@@ -382,5 +386,10 @@ impl Engine {
 }
 
 fn message(said: Said) -> (Body, String) {
-    (UserMessage { content: said.content, runtime: said.runtime }.into(), said.actor)
+    (UserMessage { content: said.content, runtime: said.runtime, history: None }.into(), said.actor)
+}
+
+fn told(message: Message) -> Body {
+    let history = Some(message.role);
+    UserMessage { content: message.content, runtime: BTreeMap::new(), history }.into()
 }

@@ -53,7 +53,11 @@ impl Actor {
             parent: Some(self.as_parent(runnable, call)),
             lane: "direct".to_owned(),
         };
-        let said = UserMessage { content: vec![Block::text(message(call))], runtime: Default::default() };
+        let said = UserMessage {
+            content: vec![Block::text(message(call))],
+            runtime: Default::default(),
+            history: None,
+        };
         let about = About { actor: Some(principal.clone()), ..About::default() };
         let events = vec![new_event(&created.into(), &about), new_event(&said.into(), &about)];
         // It has something to do, and must be found if this process does not live to do it.
