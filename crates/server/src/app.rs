@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use weir_blobs::Blobs;
-use weir_engine::{Engine, Explained};
+use weir_engine::{Engine, Explained, provision};
 use weir_journal::Journal;
 use weir_spec::Manifest;
 use weir_tools::Gate;
@@ -105,6 +105,8 @@ pub struct Inner {
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(crate) builds: Arc<dyn Builds>,
     pub(crate) auth: Auth,
+    /// What decides where there is no build.
+    pub(crate) bare: Arc<dyn Gate>,
     pub(crate) settings: Settings,
     pub(crate) metrics: Metrics,
 }
@@ -113,7 +115,17 @@ impl App {
     /// Puts a server together.
     pub fn new(parts: Parts) -> Self {
         let Parts { engine, journal, blobs, builds, auth, settings } = parts;
-        Self(Arc::new(Inner { engine, journal, blobs, builds, auth, settings, metrics: Metrics::default() }))
+        let bare = provision::bare_gate(auth.admins.clone());
+        Self(Arc::new(Inner {
+            engine,
+            journal,
+            blobs,
+            builds,
+            auth,
+            bare,
+            settings,
+            metrics: Metrics::default(),
+        }))
     }
 }
 
