@@ -1,9 +1,11 @@
-//! Project tasks: `cargo xtask test | layers | real-model | real-mcp | fuzz | soak | bench | dictionary`.
+//! Project tasks: `cargo xtask test | layers | real-model | real-mcp | real-clients | fuzz | soak | bench | dictionary`.
 
 mod dictionary;
 mod fuzz;
 mod layers;
+mod packages;
 mod process;
+mod real_clients;
 mod real_mcp;
 mod real_model;
 mod samples;
@@ -33,6 +35,12 @@ enum Task {
     RealModel,
     /// Run the MCP client against real servers and the official conformance suite
     RealMcp,
+    /// Run the server against vendors' own SDKs and other people's clients
+    RealClients {
+        /// Passed on to nextest, for example part of a test's name
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Run the parsers on bytes that nobody would write
     Fuzz {
         /// How long, for each target
@@ -65,6 +73,7 @@ fn main() -> ExitCode {
         Task::Layers => layers::run(&root),
         Task::RealModel => real_model(&root),
         Task::RealMcp => real_mcp(&root),
+        Task::RealClients { arguments } => real_clients(&root, &arguments),
         Task::Fuzz { seconds } => fuzz(&root, seconds),
         Task::Soak { arguments } => soak(&root, &arguments),
         Task::Bench { part, arguments } => bench(&root, &part, &arguments),
@@ -96,6 +105,13 @@ fn real_mcp(root: &Path) -> Outcome {
     match real_mcp::run(root, &tools::NEXTEST.ensure(root)?)? {
         Ended::Well => Ok(()),
         how => Err(format!("the tests against real MCP servers: {how}").into()),
+    }
+}
+
+fn real_clients(root: &Path, arguments: &[String]) -> Outcome {
+    match real_clients::run(root, &tools::NEXTEST.ensure(root)?, arguments)? {
+        Ended::Well => Ok(()),
+        how => Err(format!("the tests with real clients: {how}").into()),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::{self, Ended};
 use crate::tools::{self, DENY, FUZZ, NEXTEST};
-use crate::{Outcome, fuzz, layers, real_mcp, real_model};
+use crate::{Outcome, fuzz, layers, real_clients, real_mcp, real_model};
 
 /// What `cargo xtask test` is asked to do.
 #[derive(clap::Args)]
@@ -56,6 +56,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Outcome {
     suite.command("tests", minutes(15), test);
     suite.real_model(args, &nextest());
     suite.real_mcp(args, &nextest());
+    suite.real_clients(args, &nextest());
     suite.fuzz(args);
     suite.command("doctests", minutes(10), cargo(&["test", "--doc", "--workspace", "--all-features"]));
     let mut docs = cargo(&["doc", "--no-deps", "--workspace", "--all-features"]);
@@ -70,6 +71,7 @@ const QUICK: &str = "
   - cargo deny (licences, bans, sources)
   - the model adapters against a real model
   - the MCP client against real servers and the conformance suite
+  - the server against vendors' own SDKs
   - fuzzing
   - the tests that the nextest profile `quick` excludes (.config/nextest.toml)
 ";
@@ -113,6 +115,15 @@ impl Suite<'_> {
         }
         let root = self.root;
         self.step("real mcp", || real_mcp::run(root, nextest));
+    }
+
+    /// The server against the clients people already have, which are installed first if need be.
+    fn real_clients(&mut self, args: &Args, nextest: &Path) {
+        if args.quick {
+            return self.leave_out("real clients");
+        }
+        let root = self.root;
+        self.step("real clients", || real_clients::run(root, nextest, &[]));
     }
 
     /// The parsers against bytes that nobody would write, for a bounded time.
@@ -176,13 +187,13 @@ impl Suite<'_> {
 }
 
 fn table(rows: &[Row]) -> String {
-    let mut table = format!("{:<10} {:>9}  result\n", "step", "time");
+    let mut table = format!("{:<12} {:>9}  result\n", "step", "time");
     for Row { step, result, time } in rows {
         let time = time.map(|time| format!("{:.1} s", time.as_secs_f64())).unwrap_or_default();
-        table += &format!("{step:<10} {time:>9}  {result}\n");
+        table += &format!("{step:<12} {time:>9}  {result}\n");
     }
     let total: Duration = rows.iter().filter_map(|row| row.time).sum();
-    table + &format!("{:<10} {:>9}", "total", format!("{:.1} s", total.as_secs_f64()))
+    table + &format!("{:<12} {:>9}", "total", format!("{:.1} s", total.as_secs_f64()))
 }
 
 #[cfg(test)]
@@ -216,7 +227,7 @@ mod tests {
             Row { step: "format", result: "ok".into(), time: Some(Duration::from_millis(1_250)) },
             Row { step: "deny", result: "not run".into(), time: None },
         ];
-        let expected = "step            time  result\nformat         1.2 s  ok\ndeny                  not run\ntotal          1.2 s";
+        let expected = "step              time  result\nformat           1.2 s  ok\ndeny                    not run\ntotal            1.2 s";
         assert_eq!(table(&rows), expected);
     }
 }

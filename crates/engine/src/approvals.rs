@@ -37,6 +37,8 @@ pub struct Approval {
     pub address: Address,
     /// The agent that makes it.
     pub agent: String,
+    /// The build that its session began with.
+    pub build: Hash,
     /// On whose behalf.
     pub asker: String,
     /// The tool.
@@ -84,6 +86,7 @@ impl Approval {
                 id: call.id,
                 address: address.clone(),
                 agent: created.agent.clone(),
+                build: created.manifest,
                 asker: created.principal.clone(),
                 tool: call.tool.clone(),
                 input: call.input_to_run().clone(),
@@ -245,7 +248,8 @@ impl Engine {
         by: impl Into<Who<'a>>,
     ) -> Result<bool, EngineError> {
         let by = by.into();
-        let runnable = self.0.setup.agents.agent(&approval.agent).await.map_err(EngineError::Agent)?;
+        let runnable = self.0.setup.agents.agent(&approval.agent, Some(approval.build)).await;
+        let runnable = runnable.map_err(EngineError::Agent)?;
         let may = runnable.tools.may_approve(by, &approval.asker, &approval.agent);
         Ok(may.verdict == Verdict::Allow)
     }
@@ -270,8 +274,11 @@ impl Engine {
     /// Finds the call, and whether that person may decide about it.
     async fn asked(&self, address: &Address, call: CallId, by: Who<'_>) -> Result<Question, EngineError> {
         let question = find(&self.0, address, call).await?;
-        let (asker, agent) = question.who();
-        let runnable = self.0.setup.agents.agent(agent).await.map_err(EngineError::Agent)?;
+        let Some(created) = &question.session.created else {
+            return Err(EngineError::NoSession(question.address));
+        };
+        let (asker, agent) = (&created.principal, &created.agent);
+        let runnable = self.0.agent_of(created).await?;
         let may = runnable.tools.may_approve(by, asker, agent);
         if may.verdict != Verdict::Allow {
             return Err(EngineError::Denied(may.because));

@@ -226,6 +226,3 @@ async fn owner(app: &App, stream: &StreamName) -> Result<Option<String>, Error> 
 fn may(gate: &dyn Gate, caller: &Caller, level: Level, stream: &StreamName, owner: Option<&str>) -> bool {
     gate.may(caller.who(), level, Stored { kind: StoredKind::Stream, name: stream.as_str(), owner })
 }
-
-#[cfg(test)]
-mod tests;

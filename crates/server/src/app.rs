@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
 use weir_blobs::Blobs;
 use weir_engine::{Engine, Explained, provision};
 use weir_journal::Journal;
@@ -109,6 +110,8 @@ pub struct Inner {
     pub(crate) bare: Arc<dyn Gate>,
     pub(crate) settings: Settings,
     pub(crate) metrics: Metrics,
+    /// Told when the server is about to stop: what would go on by itself, such as a stream, comes to its end.
+    pub(crate) stopping: CancellationToken,
 }
 
 impl App {
@@ -125,6 +128,7 @@ impl App {
             bare,
             settings,
             metrics: Metrics::default(),
+            stopping: CancellationToken::new(),
         }))
     }
 }

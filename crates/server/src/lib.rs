@@ -5,6 +5,7 @@
 
 mod app;
 mod error;
+mod extract;
 mod router;
 
 mod access;

@@ -210,8 +210,8 @@ impl State {
 
     pub(super) fn referring(&self, hash: Hash, after: Position, limit: usize) -> Vec<(Position, StreamName)> {
         let places = self.refs.get(&hash).into_iter().flatten().filter(|position| **position > after);
-        let streams = places
-            .filter_map(|position| Some((*position, self.events.get(position)?.event.stream.clone())));
+        let streams =
+            places.filter_map(|position| Some((*position, self.events.get(position)?.event.stream.clone())));
         streams.take(limit).collect()
     }
 

@@ -13,17 +13,18 @@ use crate::{bodies, runner};
 
 /// The fields of each kind. Beyond page 6: `usage` and `cost` of `model.failed` and `context.compacted`, because failed
 /// attempts and summaries are paid for too, and `on_interrupt` of `tool.requested`, because only the spec knows it. Purses count
-/// more than money, so what is about them names the rest; `purses` of `model.requested` says where its reservation has to be settled.
+/// more than money, so what is about them names the rest; `purses` of `model.requested` says where its reservation has to be settled. `history` of
+/// `user.message` marks what a client says was said before the session began.
 #[rustfmt::skip]
 const FIELDS: [(&str, &str); 45] = [
-    ("session.created", "agent manifest principal title labels parent lane"),
+    ("session.created", "agent manifest principal groups title labels parent lane"),
     ("session.updated", "title labels"),
     ("session.resumed", "reason owner budget"),
     ("session.halted", "reason"),
     ("session.closed", "reason"),
     ("branch.forked", "from at name"),
     ("branch.merged", "from at tree conflicts"),
-    ("user.message", "content runtime"),
+    ("user.message", "content runtime history"),
     ("external.signal", "name data"),
     ("run.started", "run trigger lane"),
     ("iteration.started", "n"),
@@ -44,8 +45,8 @@ const FIELDS: [(&str, &str); 45] = [
     ("tool.completed", "call content changed_files stub whole log bill"),
     ("tool.failed", "call class message outcome log bill"),
     ("approval.requested", "call input_hash rule expires"),
-    ("approval.granted", "call by input_hash input scope"),
-    ("approval.denied", "call by message"),
+    ("approval.granted", "call by groups input_hash input scope"),
+    ("approval.denied", "call by groups message"),
     ("approval.expired", "call"),
     ("memory.stored", "doc title tags hash"),
     ("memory.retrieved", "query docs"),

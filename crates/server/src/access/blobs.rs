@@ -69,7 +69,9 @@ pub(crate) async fn keep_blob(app: &App, caller: &Caller, hash: Hash, bytes: u64
         .with_meta(meta.map_err(|_| bug(()))?)
         .with_refs(vec![hash]);
     let key = hash.to_string().parse().map_err(|_| bug(()))?;
-    app.journal.append(vec![Part { key: Some(key), ..Part::new(BranchId::main(stream), vec![event]) }]).await?;
+    app.journal
+        .append(vec![Part { key: Some(key), ..Part::new(BranchId::main(stream), vec![event]) }])
+        .await?;
     Ok(())
 }
 

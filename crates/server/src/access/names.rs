@@ -39,13 +39,16 @@ pub(super) fn own(caller: &Caller, name: &StreamName) -> Result<StreamName, Erro
     let room = StreamName::BYTES_MAX.saturating_sub(prefix.len());
     if name.as_str().len() > room {
         return Err(Error::bad(
-            format!("the name of a stream has at most {room} bytes here, this one has {}", name.as_str().len()),
+            format!(
+                "the name of a stream has at most {room} bytes here, this one has {}",
+                name.as_str().len()
+            ),
             "choose a shorter one",
         ));
     }
-    format!("{prefix}{name}").parse().map_err(|error: weir_types::NameError| {
-        Error::bad(error.to_string(), "give the stream another name")
-    })
+    format!("{prefix}{name}")
+        .parse()
+        .map_err(|error: weir_types::NameError| Error::bad(error.to_string(), "give the stream another name"))
 }
 
 /// A stream's name, as whoever asks knows it.

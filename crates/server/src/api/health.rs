@@ -1,6 +1,5 @@
 //! `/health` and `/ready`.
 
-use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -9,6 +8,7 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::error::{Error, ErrorBody};
+use crate::extract::Json;
 
 #[derive(Serialize, ToSchema)]
 struct Health {
