@@ -52,6 +52,11 @@ pub fn bare_gate(admins: impl IntoIterator<Item = String>) -> Arc<dyn Gate> {
     gate(&manifest, admins)
 }
 
+/// Why nothing would be allowed by a manifest's policy, and what to do about it: it cannot be read.
+pub fn policy_problem(manifest: &Manifest) -> Option<[String; 2]> {
+    PolicyGate::new(manifest, &[]).problem().cloned()
+}
+
 /// What a project allows in all, as a manifest says; these may put more in.
 pub fn budgets(manifest: &Manifest, admins: impl IntoIterator<Item = String>) -> Budgets {
     let of = |scope| {
