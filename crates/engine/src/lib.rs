@@ -56,6 +56,7 @@ mod approvals;
 mod budgets;
 pub mod conversation;
 mod credentials;
+mod deployments;
 mod engine;
 mod error;
 mod outcome;
@@ -93,6 +94,7 @@ pub use credentials::{
     CredentialError, CredentialFile, CredentialFileError, Credentials, Entry, Given, Holder, HolderError,
     Resolved, is_header_name,
 };
+pub use deployments::{Deploy, DeployError, DeploymentMade, Deployments};
 pub use engine::{Engine, New, Said};
 pub use error::{EngineError, Explained};
 pub use hooks::{HOOK_DEADLINE, HookMeans, Hooks, ProjectHooks, Refusal, describe};

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use weir_blobs::Blobs;
-use weir_engine::{Engine, Explained};
+use weir_engine::{Engine, Explained, provision};
 use weir_journal::Journal;
 use weir_spec::Manifest;
 use weir_tools::Gate;
 use weir_types::Hash;
 
 use crate::auth::Auth;
+use crate::idempotency::Requests;
 use crate::metrics::Metrics;
 
 /// What a server is made of. `cli` puts it together.
@@ -68,6 +69,8 @@ pub struct Settings {
     pub arrival: std::time::Duration,
     /// How often a stream that has nothing to say says so.
     pub keep_alive: std::time::Duration,
+    /// How long a chat that is not streamed waits for its answer; the run goes on after that.
+    pub chat_patience: std::time::Duration,
     /// How long shutting down may take.
     pub farewell: std::time::Duration,
     /// What the tokens of the bridge are derived from; the bridge is closed without it.
@@ -88,6 +91,7 @@ impl Default for Settings {
             requests_max: 4_096,
             arrival: Duration::from_secs(30),
             keep_alive: Duration::from_secs(15),
+            chat_patience: Duration::from_secs(300),
             farewell: Duration::from_secs(10),
             bridge_secret: None,
             mcp_fixtures: false,
@@ -106,8 +110,12 @@ pub struct Inner {
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(crate) builds: Arc<dyn Builds>,
     pub(crate) auth: Auth,
+    /// What decides where there is no build.
+    pub(crate) bare: Arc<dyn Gate>,
     pub(crate) settings: Settings,
     pub(crate) metrics: Metrics,
+    /// Those that must not be handled twice.
+    pub(crate) requests: Requests,
     /// Told when the server is about to stop: what would go on by itself, such as a stream, comes to its end.
     pub(crate) stopping: CancellationToken,
 }
@@ -116,14 +124,17 @@ impl App {
     /// Puts a server together.
     pub fn new(parts: Parts) -> Self {
         let Parts { engine, journal, blobs, builds, auth, settings } = parts;
+        let bare = provision::bare_gate(auth.admins.clone());
         Self(Arc::new(Inner {
             engine,
             journal,
             blobs,
             builds,
             auth,
+            bare,
             settings,
             metrics: Metrics::default(),
+            requests: Requests::default(),
             stopping: CancellationToken::new(),
         }))
     }

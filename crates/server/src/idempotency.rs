@@ -63,7 +63,9 @@ pub(crate) struct Claim {
     event: EventId,
     /// Who asks, what for, and the key.
     name: Hash,
-    /// What it has led to before, when it was cut off.
+    /// Whether it arrived before, and was cut off.
+    is_repeated: bool,
+    /// What it had led to by then.
     led_to: Arc<Vec<Event>>,
 }
 
@@ -89,6 +91,11 @@ impl Claimed {
     pub(crate) fn earlier(&self) -> Option<(Address, Seq)> {
         let last = self.0.as_ref()?.led_to.last()?;
         Some((Address::of(&last.branch_id())?, last.seq))
+    }
+
+    /// Whether the same request arrived before, and was cut off.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.0.as_ref().is_some_and(|claim| claim.is_repeated)
     }
 
     /// A key for an append that the request is about.
@@ -224,7 +231,8 @@ enum Found {
 
 /// Writes down that a request arrived, or finds what came of it when it did before.
 async fn claim(app: &App, caller: &Caller, name: Hash, received: &Received) -> Result<Found, Error> {
-    let event = event(RECEIVED, received, About { actor: Some(caller.principal.clone()), ..About::default() })?;
+    let event =
+        event(RECEIVED, received, About { actor: Some(caller.principal.clone()), ..About::default() })?;
     let (id, branch) = (event.id(), branch()?);
     let key = name.to_string().parse().map_err(|_| bug())?;
     let part = Part { key: Some(key), ..Part::new(branch.clone(), vec![event]) };
@@ -240,7 +248,7 @@ async fn claim(app: &App, caller: &Caller, name: Hash, received: &Received) -> R
         appended => appended?,
     };
     let Some(appended) = appended.first().filter(|appended| appended.replayed) else {
-        return Ok(Found::Claim(Claim { event: id, name, led_to: Arc::default() }));
+        return Ok(Found::Claim(Claim { event: id, name, is_repeated: false, led_to: Arc::default() }));
     };
     let first = app.journal.read(&branch, Seq(appended.first.0.saturating_sub(1)), 1).await?;
     let id = first.first().map(|event| event.id).ok_or_else(bug)?;
@@ -249,14 +257,15 @@ async fn claim(app: &App, caller: &Caller, name: Hash, received: &Received) -> R
         return Ok(Found::Answer(serde_json::from_slice(&answer.payload).map_err(|_| bug())?));
     }
     led_to.retain(|event| event.stream != branch.stream);
-    Ok(Found::Claim(Claim { event: id, name, led_to: led_to.into() }))
+    Ok(Found::Claim(Claim { event: id, name, is_repeated: true, led_to: led_to.into() }))
 }
 
 /// Writes an answer down, if something was done for it, and passes it on.
 async fn keep(app: &App, caller: &Caller, claim: &Claim, response: Response) -> Response {
-    let is_stream = response.headers().get(header::CONTENT_TYPE).is_some_and(|value| {
-        value.as_bytes().starts_with(b"text/event-stream")
-    });
+    let is_stream = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
     if !response.status().is_success() || response.status() == StatusCode::ACCEPTED || is_stream {
         return response;
     }
@@ -276,7 +285,8 @@ async fn keep(app: &App, caller: &Caller, claim: &Claim, response: Response) -> 
 }
 
 async fn write(app: &App, caller: &Caller, claim: &Claim, answered: &Answered) -> Result<(), Error> {
-    let about = About { actor: Some(caller.principal.clone()), causation: Some(claim.event), ..About::default() };
+    let about =
+        About { actor: Some(caller.principal.clone()), causation: Some(claim.event), ..About::default() };
     app.journal.append(vec![Part::new(branch()?, vec![event(ANSWERED, answered, about)?])]).await?;
     Ok(())
 }

@@ -283,7 +283,11 @@ async fn fork_session(
 }
 
 /// Does something to a session, unless the same request has done it before.
-async fn change<F>(address: &Address, claimed: &Claimed, doing: impl FnOnce() -> F) -> Result<Json<ChangedView>, Error>
+async fn change<F>(
+    address: &Address,
+    claimed: &Claimed,
+    doing: impl FnOnce() -> F,
+) -> Result<Json<ChangedView>, Error>
 where
     F: Future<Output = Result<Seq, Error>>,
 {

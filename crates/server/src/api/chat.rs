@@ -120,7 +120,10 @@ async fn place(app: &App, caller: &Caller, name: &str, chat: Chat) -> Result<(Ve
     let content = message.blocks()?;
     let Some(session) = session else {
         if branch.is_some() {
-            return Err(Error::bad("a new session has no other branch than `main`", "leave `branch` out, or name a `session`"));
+            return Err(Error::bad(
+                "a new session has no other branch than `main`",
+                "leave `branch` out, or name a `session`",
+            ));
         }
         let (title, labels) = (title, labels.unwrap_or_default());
         check(title.as_deref(), &labels)?;
@@ -147,7 +150,10 @@ async fn place(app: &App, caller: &Caller, name: &str, chat: Chat) -> Result<(Ve
 fn check(title: Option<&str>, labels: &BTreeMap<String, String>) -> Result<(), Error> {
     let is_long = |text: &str| text.chars().count() > TITLE_CHARS_MAX;
     if title.is_some_and(is_long) {
-        return Err(Error::bad(format!("a title has at most {TITLE_CHARS_MAX} characters"), "choose a shorter one"));
+        return Err(Error::bad(
+            format!("a title has at most {TITLE_CHARS_MAX} characters"),
+            "choose a shorter one",
+        ));
     }
     if labels.len() > LABELS_MAX || labels.iter().any(|(name, value)| is_long(name) || is_long(value)) {
         return Err(Error::bad(

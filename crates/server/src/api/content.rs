@@ -2,28 +2,26 @@
 //! claims to be from a provider: what a client sends is input, never a decision.
 
 use serde::Deserialize;
-use utoipa::ToSchema;
+use serde_json::json;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 use weir_types::{Block, Source, View};
 
 use crate::error::Error;
 
 /// What is said.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
-#[schema(as = Message)]
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "a message is a text, or a list of blocks of text, images and documents")]
 pub(crate) enum Content {
     /// In words.
-    #[schema(min_length = 1)]
     Text(String),
     /// In blocks.
-    #[schema(min_items = 1)]
     Blocks(Vec<Part>),
 }
 
 /// A block of what is said: `text`, or a medium as `base64` or `url`.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[schema(as = MessageBlock)]
 pub(crate) struct Part {
     r#type: PartType,
     /// The words of a `text`.
@@ -38,13 +36,57 @@ pub(crate) struct Part {
     url: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[schema(as = MessageBlockType)]
 enum PartType {
     Text,
     Image,
     Document,
+}
+
+impl ToSchema for Content {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "Message".into()
+    }
+}
+
+impl PartialSchema for Content {
+    fn schema() -> RefOr<Schema> {
+        let medium = |kind: &str, more: serde_json::Value| {
+            let from = |source: &str| {
+                let mut properties = json!({
+                    "type": { "type": "string", "enum": [kind] },
+                    "media_type": { "type": "string", "examples": ["image/png"] },
+                    source: { "type": "string" },
+                });
+                if let (Some(properties), Some(more)) = (properties.as_object_mut(), more.as_object()) {
+                    properties.extend(more.clone());
+                }
+                let required = ["type", "media_type", source];
+                json!({ "type": "object", "required": required, "additionalProperties": false, "properties": properties })
+            };
+            [from("base64"), from("url")]
+        };
+        let text = json!({
+            "type": "object", "required": ["type", "text"], "additionalProperties": false,
+            "properties": {
+                "type": { "type": "string", "enum": ["text"] },
+                "text": { "type": "string", "minLength": 1, "pattern": "\\S" },
+            },
+        });
+        let title = json!({ "title": { "type": "string" } });
+        let blocks: Vec<_> =
+            [text].into_iter().chain(medium("image", json!({}))).chain(medium("document", title)).collect();
+        let schema = json!({
+            "description": "What is said: a text, or blocks of text, images and documents.",
+            "oneOf": [
+                { "type": "string", "minLength": 1, "pattern": "\\S" },
+                { "type": "array", "minItems": 1, "items": { "oneOf": blocks } },
+            ],
+        });
+        // INVARIANT: it is a schema, as a test of the document sees.
+        serde_json::from_value(schema).map_or_else(|_| Schema::default().into(), RefOr::T)
+    }
 }
 
 impl Content {
@@ -83,12 +125,16 @@ impl Part {
             Ok((media_type.ok_or_else(|| wrong("needs `media_type`"))?, source))
         };
         let view = match (r#type, text) {
-            (PartType::Text, Some(text)) if [&media_type, &title, &base64, &url].iter().all(|it| it.is_none()) => {
+            (PartType::Text, Some(text))
+                if [&media_type, &title, &base64, &url].iter().all(|it| it.is_none()) =>
+            {
                 View::Text { text }
             }
             (PartType::Text, _) => return Err(wrong("of type `text` has `text` and nothing else")),
             (_, Some(_)) => return Err(wrong("is not a text and has `text`")),
-            (PartType::Image, None) if title.is_some() => return Err(wrong("of type `image` has no `title`")),
+            (PartType::Image, None) if title.is_some() => {
+                return Err(wrong("of type `image` has no `title`"));
+            }
             (PartType::Image, None) => {
                 let (media_type, source) = medium(media_type, base64, url)?;
                 View::Image { media_type, source }

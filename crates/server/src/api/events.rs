@@ -109,7 +109,12 @@ impl EventsQuery {
         };
         let limit = match self.limit.unwrap_or(100) {
             limit @ 1..=1_000 => limit as usize,
-            _ => return Err(Error::bad("`limit` is a number from 1 to 1000", "ask page by page, with `after`")),
+            _ => {
+                return Err(Error::bad(
+                    "`limit` is a number from 1 to 1000",
+                    "ask page by page, with `after`",
+                ));
+            }
         };
         let kind = self.kind.as_deref().map(str::parse).transpose();
         let kind = kind.map_err(|error: weir_types::NameError| {

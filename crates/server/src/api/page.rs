@@ -33,6 +33,9 @@ pub(super) fn cursor(place: &impl Serialize) -> Option<String> {
 pub(super) fn place<T: DeserializeOwned>(cursor: &str) -> Result<T, Error> {
     let text = URL_SAFE_NO_PAD.decode(cursor).ok();
     text.and_then(|text| serde_json::from_slice(&text).ok()).ok_or_else(|| {
-        Error::bad("`after` is not the end of a page", "take `next` of the page before as it is, or leave it out")
+        Error::bad(
+            "`after` is not the end of a page",
+            "take `next` of the page before as it is, or leave it out",
+        )
     })
 }

@@ -160,7 +160,6 @@ struct Messages {
 /// Something that was said or done.
 #[derive(Serialize, ToSchema)]
 #[schema(as = SessionMessage)]
-#[expect(dead_code, reason = "describes what the engine writes")]
 struct MessageView {
     /// The event that says so.
     seq: u64,
@@ -208,7 +207,8 @@ pub(super) struct AtQuery {
 
 /// The state of a session, as its events fold to it, with its files. Its fields are those of this version.
 #[derive(Serialize, ToSchema)]
-struct State_ {
+#[schema(as = SessionState)]
+struct StateView {
     /// The newest event in it.
     seq: u64,
     #[schema(value_type = Object)]
@@ -351,20 +351,20 @@ async fn session_messages(
 /// Its state, now or then.
 #[utoipa::path(
     get, path = "/sessions/{id}/state", tag = "sessions", params(("id" = String, Path), AtQuery),
-    responses((status = 200, body = State_), (status = 404, body = ErrorBody))
+    responses((status = 200, body = StateView), (status = 404, body = ErrorBody))
 )]
 async fn session_state(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
     Query(query): Query<AtQuery>,
-) -> Result<Json<State_>, Error> {
+) -> Result<Json<StateView>, Error> {
     let address = access::session(&app, &caller, &id, query.branch.as_deref()).await?;
     let at = at::place(&*app.journal, &address.branch_id(), query.at.as_deref()).await?;
     let state = app.engine.state(&address, at).await?;
     // Both of the same moment, also while the session goes on.
     let files = app.engine.files(&address, Some(state.seq)).await?;
-    Ok(Json(State_ { seq: state.seq.0, state, files: views::files(&files) }))
+    Ok(Json(StateView { seq: state.seq.0, state, files: views::files(&files) }))
 }
 
 /// Its events.
