@@ -53,6 +53,7 @@ impl Actor {
                 effect,
                 risk,
                 on_interrupt: tool.map_or(OnInterrupt::Report, |tool| tool.on_interrupt),
+                key: None,
             });
         }
         Flow::Again
