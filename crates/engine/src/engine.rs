@@ -9,7 +9,7 @@ use weir_kernel::{
     Allowance, Body, ExternalSignal, FileWritten, RunCancelRequested, Session, SessionClosed, SessionCreated,
     SessionHalted, SessionUpdated, UserMessage, Verdict,
 };
-use weir_types::{Block, BranchName, Json, Seq};
+use weir_types::{Block, BranchName, EventId, Json, Message, Seq};
 use weir_workspace::{Change, Files};
 
 use crate::actor::{Command, Resume, attrs, within_budgets};
@@ -20,7 +20,7 @@ use crate::draft::Draft;
 use crate::error::EngineError;
 use crate::files;
 use crate::hooks;
-use crate::input;
+use crate::input::{self, By};
 use crate::outcome::Outcome;
 use crate::owners::Standing;
 use crate::purses::{self, Balance};
@@ -32,7 +32,7 @@ use crate::watch::Updates;
 
 /// Runs sessions. Cheap to clone; all clones are the same engine.
 #[derive(Clone)]
-pub struct Engine(pub(crate) Arc<Shared>);
+pub struct Engine(pub(crate) Arc<Shared>, Option<EventId>);
 
 /// A session to begin.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +47,8 @@ pub struct New {
     pub labels: BTreeMap<String, String>,
     /// The files it begins with. Their contents must be in the blob store.
     pub files: Vec<FileWritten>,
+    /// What was said before, as whoever begins it tells it. Whoever they name: it is their word.
+    pub history: Vec<Message>,
 }
 
 /// What is said to a session.
@@ -74,7 +76,18 @@ impl Engine {
             shared.tasks.spawn(adopt::work(Arc::clone(&shared)));
             shared.tasks.spawn(adopt::tick(Arc::clone(&shared)));
         }
-        Ok(Self(shared))
+        Ok(Self(shared, None))
+    }
+
+    /// The same engine; what comes from outside through it is written down with this event as its cause, by which it can be
+    /// found again ([`weir_journal::Journal::children`]).
+    #[must_use]
+    pub fn because(&self, cause: EventId) -> Self {
+        Self(Arc::clone(&self.0), Some(cause))
+    }
+
+    pub(crate) fn by(&self, actor: &str) -> By {
+        By { actor: actor.to_owned(), cause: self.1 }
     }
 
     /// Stops. What is under way is interrupted as by a crash, and goes on when an engine takes it up again.
@@ -99,7 +112,7 @@ impl Engine {
     /// # Errors
     /// When the agent cannot be had, or nothing can be written down.
     pub async fn begin(&self, address: &Address, new: New, said: Said) -> Result<Seq, EngineError> {
-        let runnable = self.0.setup.agents.agent(&new.agent).await.map_err(EngineError::Agent)?;
+        let runnable = self.0.setup.agents.agent(&new.agent, None).await.map_err(EngineError::Agent)?;
         let admitted = runnable.tools.admit(&new.principal, &new.agent);
         if admitted.verdict != Verdict::Allow {
             return Err(EngineError::Denied(admitted.because));
@@ -115,7 +128,9 @@ impl Engine {
         };
         let (body, actor) = message(said);
         let files = new.files.into_iter().map(Body::from);
-        let bodies: Vec<Body> = std::iter::once(created.into()).chain(files).chain([body]).collect();
+        let history = new.history.into_iter().map(told);
+        let bodies: Vec<Body> =
+            std::iter::once(created.into()).chain(files).chain(history).chain([body]).collect();
         self.command(address, bodies, &actor).await
     }
 
@@ -132,7 +147,7 @@ impl Engine {
         hooks::ask(&self.0, address, &bodies, actor).await?;
         input::command(&self.0, address, |reply| Command::Input {
             bodies: bodies.clone(),
-            actor: actor.to_owned(),
+            by: self.by(actor),
             reply,
         })
         .await
@@ -143,7 +158,16 @@ impl Engine {
     /// # Errors
     /// When another process runs it, or there is nothing to go on with.
     pub async fn resume(&self, address: &Address) -> Result<Seq, EngineError> {
-        self.go_on(address, Resume::default()).await
+        self.go_on(address, Resume { cause: self.1, ..Resume::default() }).await
+    }
+
+    /// The same, and who asked for it is written down.
+    ///
+    /// # Errors
+    /// Those of [`Engine::resume`].
+    pub async fn resume_for(&self, address: &Address, actor: &str) -> Result<Seq, EngineError> {
+        let resume = Resume { actor: Some(actor.to_owned()), budget: None, cause: self.1 };
+        self.go_on(address, resume).await
     }
 
     /// The same with more than a limit had left: for the run, or for the purse that had too little.
@@ -158,13 +182,13 @@ impl Engine {
     ) -> Result<Seq, EngineError> {
         let session = self.state(address, None).await?;
         let Some(created) = &session.created else { return Err(EngineError::NoSession(address.clone())) };
-        let runnable = self.0.setup.agents.agent(&created.agent).await.map_err(EngineError::Agent)?;
+        let runnable = self.0.agent_of(created).await?;
         if !runnable.budgets.raised_by.iter().any(|name| name == actor) {
             let denied =
                 format!("`{actor}` may not raise a budget; only an administrator of the data directory may");
             return Err(EngineError::Denied(denied));
         }
-        let resume = Resume { actor: Some(actor.to_owned()), budget: Some(budget) };
+        let resume = Resume { actor: Some(actor.to_owned()), budget: Some(budget), cause: self.1 };
         self.go_on(address, resume).await
     }
 
@@ -186,7 +210,7 @@ impl Engine {
     pub async fn balances(&self, address: &Address) -> Result<Vec<Balance>, EngineError> {
         let session = self.state(address, None).await?;
         let Some(created) = &session.created else { return Err(EngineError::NoSession(address.clone())) };
-        let runnable = self.0.setup.agents.agent(&created.agent).await.map_err(EngineError::Agent)?;
+        let runnable = self.0.agent_of(created).await?;
         let runnable = within_budgets(runnable);
         let run = session.run.as_ref().map(|run| run.id);
         let shares = budgets::shares(&runnable.budgets, address.session, created, run);
@@ -213,7 +237,7 @@ impl Engine {
     /// When there is no such session, or it is closed.
     pub async fn post(&self, address: &Address, said: Said) -> Result<Seq, EngineError> {
         let (body, actor) = message(said);
-        input::post(&self.0, address, body, &actor).await
+        input::post(&self.0, address, body, &self.by(&actor)).await
     }
 
     /// Tells a session that something happened.
@@ -268,7 +292,7 @@ impl Engine {
     }
 
     async fn input(&self, address: &Address, body: impl Into<Body>, actor: &str) -> Result<Seq, EngineError> {
-        input::post(&self.0, address, body.into(), actor).await
+        input::post(&self.0, address, body.into(), &self.by(actor)).await
     }
 
     /// Forks a session at an event. What was open there is closed on the new branch.
@@ -333,7 +357,8 @@ impl Engine {
         changes: &[Change],
         actor: &str,
     ) -> Result<Seq, EngineError> {
-        input::post_all(&self.0, address, changes.iter().map(files::body_of).collect(), actor).await
+        let bodies = changes.iter().map(files::body_of).collect();
+        input::post_all(&self.0, address, bodies, &self.by(actor)).await
     }
 
     /// A past request, made again; `n` counts from 1.
@@ -361,5 +386,10 @@ impl Engine {
 }
 
 fn message(said: Said) -> (Body, String) {
-    (UserMessage { content: said.content, runtime: said.runtime }.into(), said.actor)
+    (UserMessage { content: said.content, runtime: said.runtime, history: None }.into(), said.actor)
+}
+
+fn told(message: Message) -> Body {
+    let history = Some(message.role);
+    UserMessage { content: message.content, runtime: BTreeMap::new(), history }.into()
 }

@@ -21,6 +21,7 @@ use crate::approvals::CHILD;
 use crate::draft::{Draft, Nature, new_event};
 use crate::error::EngineError;
 use crate::family::{self, Child, Waiting};
+use crate::input::By;
 use crate::setup::Runnable;
 use crate::shared::Shared;
 use crate::store;
@@ -39,7 +40,9 @@ impl Actor {
         if let Some(child) = call.child {
             return Ok((Some(child), None));
         }
-        let callee = self.shared.setup.agents.agent(agent).await.map_err(EngineError::Agent)?;
+        // Whom it calls comes from the same build as the caller.
+        let build = self.session.created.as_ref().map(|created| created.manifest);
+        let callee = self.shared.setup.agents.agent(agent, build).await.map_err(EngineError::Agent)?;
         let (child, principal) = (mint_session(), self.principal().to_owned());
         let created = SessionCreated {
             agent: agent.to_owned(),
@@ -50,7 +53,11 @@ impl Actor {
             parent: Some(self.as_parent(runnable, call)),
             lane: "direct".to_owned(),
         };
-        let said = UserMessage { content: vec![Block::text(message(call))], runtime: Default::default() };
+        let said = UserMessage {
+            content: vec![Block::text(message(call))],
+            runtime: Default::default(),
+            history: None,
+        };
         let about = About { actor: Some(principal.clone()), ..About::default() };
         let events = vec![new_event(&created.into(), &about), new_event(&said.into(), &about)];
         // It has something to do, and must be found if this process does not live to do it.
@@ -154,7 +161,7 @@ impl Actor {
 
     /// Whoever stops a call stops the session behind it, also one that waits.
     pub(super) async fn cancel_children(&mut self) {
-        let actor = self.principal().to_owned();
+        let by = By { actor: self.principal().to_owned(), cause: None };
         let journal = &*self.shared.setup.journal;
         // A child that cannot be reached ends by its own limits.
         let children = family::behind(journal, self.address.session, &self.session).await;
@@ -163,7 +170,7 @@ impl Actor {
                 continue;
             }
             let cancel = RunCancelRequested {}.into();
-            let _ = crate::input::post(&self.shared, &child, cancel, &actor).await;
+            let _ = crate::input::post(&self.shared, &child, cancel, &by).await;
             // One that waited has no process that would hear of it.
             let _ = self.shared.activate(&child);
         }
