@@ -56,6 +56,7 @@ mod approvals;
 mod budgets;
 mod credentials;
 mod engine;
+mod errands;
 mod error;
 mod outcome;
 mod owners;
@@ -93,6 +94,7 @@ pub use credentials::{
     Resolved, is_header_name,
 };
 pub use engine::{Engine, New, Said};
+pub use errands::{Became, Called, Errand, ErrandError};
 pub use error::{EngineError, Explained};
 pub use hooks::{HOOK_DEADLINE, HookMeans, Hooks, ProjectHooks, Refusal, describe};
 pub use live::LiveDelta;

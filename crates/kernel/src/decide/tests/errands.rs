@@ -90,8 +90,8 @@ fn an_errand_nobody_approves_is_over_in_time() {
 #[test]
 fn whatever_stops_the_session_stops_its_errands() {
     let stops: [fn(&mut Story); 2] = [
-        |story| drop(story.add(SessionHalted { reason: "stop".into() })),
-        |story| drop(story.add(SessionClosed { reason: "stop".into() })),
+        |story| _ = story.add(SessionHalted { reason: "stop".into() }),
+        |story| _ = story.add(SessionClosed { reason: "stop".into() }),
     ];
     for stop in stops {
         let mut story = Story::new();
