@@ -23,7 +23,7 @@ use crate::times::{Times, Until};
 struct One(Arc<Runnable>);
 
 impl Agents for One {
-    fn agent<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
+    fn agent<'a>(&'a self, _name: &'a str, _build: Option<Hash>) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
         let runnable = Arc::clone(&self.0);
         async move { Ok(runnable) }.boxed()
     }

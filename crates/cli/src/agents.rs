@@ -18,6 +18,7 @@ use weir_models::{
     Echo, Endpoint, HttpClient, Model, ModelError, Replay, Scripted, connect, scripted, usual_key_env,
 };
 use weir_spec::{Manifest, Routing, Script, manifest};
+use weir_tools::Gate;
 use weir_types::{Explain, Fault, Hash, ModelCard, Secret, ToolDefinition, Wire};
 
 use crate::builds;
@@ -27,15 +28,20 @@ use crate::workbench::{ToolArgs, Workbench};
 
 /// The agents of a project.
 #[derive(Clone)]
-pub(crate) struct ProjectAgents {
-    directory: PathBuf,
+pub(crate) struct ProjectAgents(Makings);
+
+/// What agents of a build are made ready with. Clones share their connections.
+#[derive(Clone)]
+pub(crate) struct Makings {
+    /// The project.
+    pub(crate) directory: PathBuf,
     /// Where builds are kept.
-    data_dir: PathBuf,
+    pub(crate) data_dir: PathBuf,
     /// Instead of what the spec says.
     iterations: Option<u64>,
     client: HttpClient,
     /// What their tools are made with.
-    bench: Workbench,
+    pub(crate) bench: Workbench,
     /// Where large results go; into memory, until there is a better place.
     blobs: Arc<dyn Blobs>,
     /// Where recorded sessions are, for models that replay one.
@@ -85,6 +91,9 @@ pub(crate) enum AgentError {
         /// Its model.
         model: String,
     },
+    /// No build is deployed.
+    #[error("no build is deployed, so there are no agents")]
+    NothingDeployed,
     /// Its build lacks what every build has.
     #[error("this is a bug in weir: the build says nothing about the model `{0}`")]
     NoCard(String),
@@ -106,6 +115,7 @@ impl Explain for AgentError {
             Self::Recorded(error) => error.code(),
             Self::NoHooks(_) => "cli::no-hooks",
             Self::NotRepeatable { .. } => "cli::not-repeatable",
+            Self::NothingDeployed => "cli::nothing-deployed",
             Self::NoCard(_) | Self::BrokenOff(_) => "cli::bug",
         }
     }
@@ -125,6 +135,7 @@ impl Explain for AgentError {
             Self::Recorded(error) => error.help(),
             Self::NoHooks(_) => "say it from the project's directory".into(),
             Self::NotRepeatable { .. } => "test it with agents whose models are scripted".into(),
+            Self::NothingDeployed => "deploy one: `weir build`, then `weir deploy latest`".into(),
             Self::NoCard(_) | Self::BrokenOff(_) => "please report this line and the command you ran".into(),
         }
     }
@@ -140,12 +151,13 @@ impl Explain for AgentError {
                 Fault::Input
             }
             Self::Recorded(error) => error.fault(),
+            Self::NothingDeployed => Fault::Missing,
             Self::NoCard(_) | Self::BrokenOff(_) => Fault::Bug,
         }
     }
 }
 
-impl ProjectAgents {
+impl Makings {
     pub(crate) fn new(directory: &Path, data_dir: &Path, tools: &ToolArgs) -> Self {
         Self {
             directory: directory.to_owned(),
@@ -158,44 +170,88 @@ impl ProjectAgents {
         }
     }
 
-    /// With another limit than the spec says.
-    pub(crate) fn with_iterations(self, iterations: Option<u64>) -> Self {
-        Self { iterations, ..self }
-    }
-
-    /// What their tools are made with, to be closed in the end.
-    pub(crate) fn bench(&self) -> &Workbench {
-        &self.bench
-    }
-
     /// Lets models replay the sessions of this journal, and tools keep large results there.
     pub(crate) fn over(self, journal: Arc<SqliteJournal>, blobs: Arc<dyn Blobs>) -> Self {
         Self { journal: Some(journal), blobs, ..self }
     }
 
-    /// The agent with its tools, and with another model than its own.
-    pub(crate) async fn with_model(&self, name: &str, model: Arc<dyn Model>) -> Result<Runnable, AgentError> {
-        let built = project::build(&self.directory).await?;
-        let name = name.to_owned();
-        let ready = move |agents: &Self, built: &Built| {
-            let agent = prepared(&built.manifest, &name, &agents.directory, agents.iterations)?;
-            agents.equipped(built, agent, model)
-        };
-        let (built, runnable) = self.away(built, ready).await?;
-        builds::keep(built, &self.data_dir).await?;
-        Ok(runnable)
+    /// An agent of a build, ready to run. Sends nothing yet, but finds out whether something is missing.
+    pub(crate) fn runnable(
+        &self,
+        (manifest, hash): (&Manifest, Hash),
+        gate: Arc<dyn Gate>,
+        name: &str,
+    ) -> Result<Runnable, AgentError> {
+        let agent = prepared(manifest, name, &self.directory, self.iterations)?;
+        let model = answering(&agent.model, &agent.card, script(manifest, &agent), &self.client)?;
+        self.equipped((manifest, hash), gate, agent, model)
     }
 
-    async fn load(&self, name: &str) -> Result<Runnable, AgentError> {
-        let built = project::build(&self.directory).await?;
-        let name = name.to_owned();
-        let (built, mut runnable) =
-            self.away(built, move |agents: &Self, built: &Built| agents.runnable(built, &name)).await?;
-        builds::keep(built, &self.data_dir).await?;
+    fn equipped(
+        &self,
+        (manifest, hash): (&Manifest, Hash),
+        gate: Arc<dyn Gate>,
+        agent: Agent,
+        model: Arc<dyn Model>,
+    ) -> Result<Runnable, AgentError> {
+        let spec = project::agent(manifest, &agent.name, &self.directory)?;
+        let tools = self.bench.equip_behind(manifest, spec, gate, Arc::clone(&self.blobs)).toolbox;
+        let budgets = provision::budgets(manifest, admins(&self.data_dir));
+        Ok(Runnable { agent, model, tools, manifest: hash, budgets })
+    }
+
+    /// What a model that replays a session answers is read when it runs.
+    pub(crate) async fn recorded(&self, runnable: &mut Runnable) -> Result<(), AgentError> {
         if let (Wire::Replay, Some(journal)) = (runnable.agent.card.wire, &self.journal) {
             let recorded = recorded(&**journal, &replayed(&runnable.agent.model)?).await?;
             runnable.model = Arc::new(Replay::new(recorded));
         }
+        Ok(())
+    }
+}
+
+impl ProjectAgents {
+    pub(crate) fn new(directory: &Path, data_dir: &Path, tools: &ToolArgs) -> Self {
+        Self(Makings::new(directory, data_dir, tools))
+    }
+
+    /// With another limit than the spec says.
+    pub(crate) fn with_iterations(self, iterations: Option<u64>) -> Self {
+        Self(Makings { iterations, ..self.0 })
+    }
+
+    /// What their tools are made with, to be closed in the end.
+    pub(crate) fn bench(&self) -> &Workbench {
+        &self.0.bench
+    }
+
+    /// Lets models replay the sessions of this journal, and tools keep large results there.
+    pub(crate) fn over(self, journal: Arc<SqliteJournal>, blobs: Arc<dyn Blobs>) -> Self {
+        Self(self.0.over(journal, blobs))
+    }
+
+    /// The agent with its tools, and with another model than its own.
+    pub(crate) async fn with_model(&self, name: &str, model: Arc<dyn Model>) -> Result<Runnable, AgentError> {
+        let built = project::build(&self.0.directory).await?;
+        let name = name.to_owned();
+        let ready = move |agents: &Self, built: &Built| {
+            let Makings { directory, iterations, bench, .. } = &agents.0;
+            let agent = prepared(&built.manifest, &name, directory, *iterations)?;
+            let gate = bench.gate(&built.manifest);
+            agents.0.equipped((&built.manifest, built.hash), gate, agent, model)
+        };
+        let (built, runnable) = self.away(built, ready).await?;
+        builds::keep(built, &self.0.data_dir).await?;
+        Ok(runnable)
+    }
+
+    async fn load(&self, name: &str) -> Result<Runnable, AgentError> {
+        let built = project::build(&self.0.directory).await?;
+        let name = name.to_owned();
+        let (built, mut runnable) =
+            self.away(built, move |agents: &Self, built: &Built| agents.runnable(built, &name)).await?;
+        builds::keep(built, &self.0.data_dir).await?;
+        self.0.recorded(&mut runnable).await?;
         Ok(runnable)
     }
 
@@ -213,10 +269,8 @@ impl ProjectAgents {
 
     /// The agent, ready to run. Sends nothing yet, but finds out whether something is missing.
     pub(crate) fn runnable(&self, built: &Built, name: &str) -> Result<Runnable, AgentError> {
-        let agent = prepared(&built.manifest, name, &self.directory, self.iterations)?;
-        let script = script(&built.manifest, &agent);
-        let model = answering(&agent.model, &agent.card, script, &self.client)?;
-        self.equipped(built, agent, model)
+        let gate = self.0.bench.gate(&built.manifest);
+        self.0.runnable((&built.manifest, built.hash), gate, name)
     }
 
     /// Who is asked before something from outside is written down. Where the project is not, nobody can be; then there must be
@@ -225,29 +279,23 @@ impl ProjectAgents {
         &self,
         build: Option<Hash>,
     ) -> Result<Option<Arc<dyn Hooks>>, AgentError> {
-        let file = project::within(&self.directory, "weir.yaml");
+        let Makings { directory, data_dir, bench, .. } = &self.0;
+        let file = project::within(directory, "weir.yaml");
         if file.exists() {
             if !may_have_hooks(&file).await {
                 return Ok(None);
             }
-            let built = project::build(&self.directory).await?;
-            return Ok(ProjectHooks::of(&built.manifest, self.bench.hook_means()));
+            let built = project::build(directory).await?;
+            return Ok(ProjectHooks::of(&built.manifest, bench.hook_means()));
         }
         let Some(build) = build else { return Ok(None) };
-        let kept = builds::find(&self.data_dir, &build.to_string()).await;
+        let kept = builds::find(data_dir, &build.to_string()).await;
         match kept {
             Ok(kept) if !kept.manifest.hooks.pre_append.is_empty() => {
-                Err(AgentError::NoHooks(self.directory.clone()))
+                Err(AgentError::NoHooks(directory.clone()))
             }
             _ => Ok(None),
         }
-    }
-
-    fn equipped(&self, built: &Built, agent: Agent, model: Arc<dyn Model>) -> Result<Runnable, AgentError> {
-        let spec = project::agent(&built.manifest, &agent.name, &self.directory)?;
-        let tools = self.bench.equip(&built.manifest, spec, Arc::clone(&self.blobs)).toolbox;
-        let budgets = provision::budgets(&built.manifest, admins(&self.data_dir));
-        Ok(Runnable { agent, model, tools, manifest: built.hash, budgets })
     }
 }
 
@@ -269,7 +317,11 @@ impl Agents for ProjectAgents {
         Some(self)
     }
 
-    fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
+    fn agent<'a>(
+        &'a self,
+        name: &'a str,
+        _build: Option<Hash>,
+    ) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
         async move {
             match self.load(name).await {
                 Ok(runnable) => Ok(Arc::new(runnable)),

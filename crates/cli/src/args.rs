@@ -13,7 +13,7 @@ use weir_types::{BranchId, BranchName, Explain, Fault, Hash, HashError, NameErro
 
 use crate::commands::{
     append, approvals, auth, backup, blob, branch, budget, build, cat, chat, completions, demo, diff, doctor,
-    fs, init, new, policy, prompt, schema, session, streams, test, tools, transfer, verify, whoami,
+    fs, init, new, policy, prompt, schema, serve, session, streams, test, tools, transfer, verify, whoami,
 };
 use crate::exit::Exit;
 use crate::paint::When;
@@ -80,6 +80,8 @@ pub(crate) enum Command {
     Test(test::Args),
     /// Talk to an agent, line by line or once.
     Chat(chat::Args),
+    /// Serve the agents of a build over HTTP.
+    Serve(serve::Args),
     /// Look at sessions, speak to them, and take them in hand.
     #[command(subcommand)]
     Session(session::Command),

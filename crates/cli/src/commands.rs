@@ -21,6 +21,7 @@ pub(crate) mod policy;
 pub(crate) mod prompt;
 pub(crate) mod sandbox_exec;
 pub(crate) mod schema;
+pub(crate) mod serve;
 pub(crate) mod session;
 pub(crate) mod streams;
 pub(crate) mod test;
@@ -92,7 +93,11 @@ impl Command {
     pub(crate) fn minds_interrupts(&self) -> bool {
         matches!(
             self,
-            Self::Chat(_) | Self::Session(session::Command::Resume(_)) | Self::Approve(_) | Self::Deny(_)
+            Self::Chat(_)
+                | Self::Serve(_)
+                | Self::Session(session::Command::Resume(_))
+                | Self::Approve(_)
+                | Self::Deny(_)
         )
     }
 }
@@ -122,6 +127,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
         Command::Blob(command) => blob::run(&command, context).await,
         Command::Doctor(doctor::Args {}) => doctor::run(context).await,
         Command::Chat(args) => Box::pin(chat::run(&args, context)).await,
+        Command::Serve(args) => Box::pin(serve::run(&args, context)).await,
         Command::Approvals(args) => approvals::run(&args, context).await,
         Command::Approve(args) => approvals::approve(&args, context).await,
         Command::Deny(args) => approvals::deny(&args, context).await,

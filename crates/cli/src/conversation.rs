@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use weir_kernel::{About, Body, Call, Outcome as CallOutcome};
-use weir_types::{Block, CallId, Event, Json, Seq, Timestamp, View, text_of};
+use weir_types::{Block, CallId, Event, Json, Role, Seq, Timestamp, View, text_of};
 
 /// Something that was said or done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -92,7 +92,12 @@ impl Reader {
         match body {
             Body::UserMessage(said) => {
                 let actor = About::decode(&event.meta).actor;
-                vec![Line { actor, ..line(What::User, words(&said.content)) }]
+                // What the model is said to have said before the session began is still the word of whoever began it.
+                let what = match said.history {
+                    None | Some(Role::User) => What::User,
+                    Some(Role::Assistant) => What::Assistant,
+                };
+                vec![Line { actor, ..line(what, words(&said.content)) }]
             }
             Body::ExternalSignal(signal) => {
                 vec![line(What::Signal, format!("{} {}", signal.name, signal.data.as_str()))]

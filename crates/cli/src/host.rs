@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_blobs::Blobs;
-use weir_engine::{Agents, Engine, EngineError, LockFiles, Options, Setup};
+use weir_engine::{Adopt, Agents, Engine, EngineError, LockFiles, Options, Setup};
 use weir_journal_sqlite::SqliteJournal;
 
 use crate::agents::ProjectAgents;
 use crate::report::Outcome;
+use crate::served::Served;
 use crate::store::{Store, blocking};
 use crate::workbench::Workbench;
 
@@ -44,12 +45,34 @@ impl Host {
         Self::over(Arc::new(store.journal), store.blobs, data_dir, agents).await
     }
 
+    /// An engine that takes up whatever has something to do, over what is deployed.
+    pub(crate) async fn adopting(
+        journal: Arc<SqliteJournal>,
+        blobs: Arc<dyn Blobs>,
+        data_dir: &Path,
+        served: &Served,
+    ) -> Outcome<Self> {
+        let options = Options { adopt: Adopt::All, ..Options::default() };
+        let host = Self::with_options(journal, blobs, data_dir, served.clone(), options).await?;
+        Ok(Self { bench: Some(served.makings().bench.clone()), ..host })
+    }
+
     /// The same over a journal that others hold, too.
     pub(crate) async fn over(
         journal: Arc<SqliteJournal>,
         blobs: Arc<dyn Blobs>,
         data_dir: &Path,
         agents: impl Agents,
+    ) -> Outcome<Self> {
+        Self::with_options(journal, blobs, data_dir, agents, Options::default()).await
+    }
+
+    async fn with_options(
+        journal: Arc<SqliteJournal>,
+        blobs: Arc<dyn Blobs>,
+        data_dir: &Path,
+        agents: impl Agents,
+        options: Options,
     ) -> Outcome<Self> {
         let directory = data_dir.join(OWNERS);
         let path = directory.display().to_string();
@@ -60,7 +83,7 @@ impl Host {
             blobs: Arc::clone(&blobs),
             agents: Arc::new(agents),
             owners: Arc::new(owners),
-            options: Options::default(),
+            options,
         };
         Ok(Self { engine: Engine::start(setup).await?, journal, blobs, bench: None })
     }

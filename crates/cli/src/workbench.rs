@@ -7,11 +7,13 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use weir_blobs::Blobs;
 use weir_compiler::{Command, refusal};
-use weir_engine::{CredentialFile, Equipped, HookMeans, MayStart, Program, TOOL_DEADLINE, Workshop};
+use weir_engine::{
+    CredentialFile, Equipped, HookMeans, MayStart, Program, TOOL_DEADLINE, Workshop, provision,
+};
 use weir_mcp::Connections;
 use weir_secrets::{Places, Redactor};
 use weir_spec::{Manifest, manifest};
-use weir_tools::{Enforcement, Live, Net, Sandbox};
+use weir_tools::{Enforcement, Gate, Live, Net, Sandbox};
 
 use crate::compiling::{approvals_file, variables};
 use crate::identity::admins;
@@ -99,7 +101,27 @@ impl Workbench {
         agent: &manifest::Agent,
         blobs: Arc<dyn Blobs>,
     ) -> Equipped {
-        let workshop = Workshop {
+        self.workshop(blobs).equip(manifest, agent)
+    }
+
+    /// The same behind a gate that was made before.
+    pub(crate) fn equip_behind(
+        &self,
+        manifest: &Manifest,
+        agent: &manifest::Agent,
+        gate: Arc<dyn Gate>,
+        blobs: Arc<dyn Blobs>,
+    ) -> Equipped {
+        self.workshop(blobs).equip_behind(manifest, agent, gate)
+    }
+
+    /// What decides about the calls of a build.
+    pub(crate) fn gate(&self, manifest: &Manifest) -> Arc<dyn Gate> {
+        provision::gate(manifest, self.admins.iter().cloned())
+    }
+
+    fn workshop(&self, blobs: Arc<dyn Blobs>) -> Workshop {
+        Workshop {
             blobs,
             admins: self.admins.clone(),
             live: self.live.clone(),
@@ -111,8 +133,7 @@ impl Workbench {
             credentials: self.credentials.clone(),
             places: Places { variables: variables(), directory: self.directory.clone() },
             redactor: self.redactor.clone(),
-        };
-        workshop.equip(manifest, agent)
+        }
     }
 
     /// What the hooks of the project are asked with.

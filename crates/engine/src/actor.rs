@@ -354,7 +354,7 @@ impl Actor {
         {
             return Ok(Some(Arc::clone(runnable)));
         }
-        let runnable = self.shared.setup.agents.agent(&created.agent).await.map_err(EngineError::Agent)?;
+        let runnable = self.shared.agent_of(created).await?;
         let runnable = within_budgets(runnable);
         self.runnable = run.map(|run| (run, Arc::clone(&runnable)));
         Ok(Some(runnable))

@@ -37,6 +37,8 @@ pub struct Approval {
     pub address: Address,
     /// The agent that makes it.
     pub agent: String,
+    /// The build that its session began with.
+    pub build: Hash,
     /// On whose behalf.
     pub asker: String,
     /// The tool.
@@ -84,6 +86,7 @@ impl Approval {
                 id: call.id,
                 address: address.clone(),
                 agent: created.agent.clone(),
+                build: created.manifest,
                 asker: created.principal.clone(),
                 tool: call.tool.clone(),
                 input: call.input_to_run().clone(),
@@ -240,7 +243,8 @@ impl Engine {
     /// # Errors
     /// When the agent cannot be had.
     pub async fn may_decide(&self, approval: &Approval, by: &str) -> Result<bool, EngineError> {
-        let runnable = self.0.setup.agents.agent(&approval.agent).await.map_err(EngineError::Agent)?;
+        let runnable = self.0.setup.agents.agent(&approval.agent, Some(approval.build)).await;
+        let runnable = runnable.map_err(EngineError::Agent)?;
         let may = runnable.tools.may_approve(by, &approval.asker, &approval.agent);
         Ok(may.verdict == Verdict::Allow)
     }
@@ -265,8 +269,11 @@ impl Engine {
     /// Finds the call, and whether that person may decide about it.
     async fn asked(&self, address: &Address, call: CallId, by: &str) -> Result<Question, EngineError> {
         let question = find(&self.0, address, call).await?;
-        let (asker, agent) = question.who();
-        let runnable = self.0.setup.agents.agent(agent).await.map_err(EngineError::Agent)?;
+        let Some(created) = &question.session.created else {
+            return Err(EngineError::NoSession(question.address));
+        };
+        let (asker, agent) = (&created.principal, &created.agent);
+        let runnable = self.0.agent_of(created).await?;
         let may = runnable.tools.may_approve(by, asker, agent);
         if may.verdict != Verdict::Allow {
             return Err(EngineError::Denied(may.because));

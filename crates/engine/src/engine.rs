@@ -9,7 +9,7 @@ use weir_kernel::{
     Allowance, Body, ExternalSignal, FileWritten, RunCancelRequested, Session, SessionClosed, SessionCreated,
     SessionHalted, SessionUpdated, UserMessage, Verdict,
 };
-use weir_types::{Block, BranchName, Json, Seq};
+use weir_types::{Block, BranchName, Json, Message, Seq};
 use weir_workspace::{Change, Files};
 
 use crate::actor::{Command, Resume, attrs, within_budgets};
@@ -47,6 +47,8 @@ pub struct New {
     pub labels: BTreeMap<String, String>,
     /// The files it begins with. Their contents must be in the blob store.
     pub files: Vec<FileWritten>,
+    /// What was said before, as whoever begins it tells it. Whoever they name: it is their word.
+    pub history: Vec<Message>,
 }
 
 /// What is said to a session.
@@ -99,7 +101,7 @@ impl Engine {
     /// # Errors
     /// When the agent cannot be had, or nothing can be written down.
     pub async fn begin(&self, address: &Address, new: New, said: Said) -> Result<Seq, EngineError> {
-        let runnable = self.0.setup.agents.agent(&new.agent).await.map_err(EngineError::Agent)?;
+        let runnable = self.0.setup.agents.agent(&new.agent, None).await.map_err(EngineError::Agent)?;
         let admitted = runnable.tools.admit(&new.principal, &new.agent);
         if admitted.verdict != Verdict::Allow {
             return Err(EngineError::Denied(admitted.because));
@@ -115,7 +117,9 @@ impl Engine {
         };
         let (body, actor) = message(said);
         let files = new.files.into_iter().map(Body::from);
-        let bodies: Vec<Body> = std::iter::once(created.into()).chain(files).chain([body]).collect();
+        let history = new.history.into_iter().map(told);
+        let bodies: Vec<Body> =
+            std::iter::once(created.into()).chain(files).chain(history).chain([body]).collect();
         self.command(address, bodies, &actor).await
     }
 
@@ -158,7 +162,7 @@ impl Engine {
     ) -> Result<Seq, EngineError> {
         let session = self.state(address, None).await?;
         let Some(created) = &session.created else { return Err(EngineError::NoSession(address.clone())) };
-        let runnable = self.0.setup.agents.agent(&created.agent).await.map_err(EngineError::Agent)?;
+        let runnable = self.0.agent_of(created).await?;
         if !runnable.budgets.raised_by.iter().any(|name| name == actor) {
             let denied =
                 format!("`{actor}` may not raise a budget; only an administrator of the data directory may");
@@ -186,7 +190,7 @@ impl Engine {
     pub async fn balances(&self, address: &Address) -> Result<Vec<Balance>, EngineError> {
         let session = self.state(address, None).await?;
         let Some(created) = &session.created else { return Err(EngineError::NoSession(address.clone())) };
-        let runnable = self.0.setup.agents.agent(&created.agent).await.map_err(EngineError::Agent)?;
+        let runnable = self.0.agent_of(created).await?;
         let runnable = within_budgets(runnable);
         let run = session.run.as_ref().map(|run| run.id);
         let shares = budgets::shares(&runnable.budgets, address.session, created, run);
@@ -361,5 +365,10 @@ impl Engine {
 }
 
 fn message(said: Said) -> (Body, String) {
-    (UserMessage { content: said.content, runtime: said.runtime }.into(), said.actor)
+    (UserMessage { content: said.content, runtime: said.runtime, history: None }.into(), said.actor)
+}
+
+fn told(message: Message) -> Body {
+    let history = Some(message.role);
+    UserMessage { content: message.content, runtime: BTreeMap::new(), history }.into()
 }

@@ -18,7 +18,7 @@
 //! struct Parrot(Arc<Runnable>);
 //!
 //! impl Agents for Parrot {
-//!     fn agent<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
+//!     fn agent<'a>(&'a self, _name: &'a str, _build: Option<Hash>) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
 //!         std::future::ready(Ok(Arc::clone(&self.0))).boxed()
 //!     }
 //! }

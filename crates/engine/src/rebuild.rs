@@ -51,8 +51,8 @@ pub(crate) async fn rebuild(shared: &Shared, address: &Address, n: usize) -> Res
             compact::request(session, &requested.params.api_name, &plan)
         }
     };
-    let agent = session.created.as_ref().map_or("", |created| created.agent.as_str());
-    let runnable = shared.setup.agents.agent(agent).await.map_err(EngineError::Agent)?;
+    let Some(created) = &session.created else { return Err(EngineError::NoSession(address.clone())) };
+    let runnable = shared.agent_of(created).await?;
     let bytes = runnable.model.encode(&request)?;
     let hash = Hash::of(&bytes);
     Ok(Rebuilt { event: Arc::new(event), requested, request, bytes, hash })

@@ -33,8 +33,13 @@ pub struct Setup {
 
 /// Where agents come from.
 pub trait Agents: Send + Sync + 'static {
-    /// The agent of that name, as it is to run now. Asked for at the start of every run.
-    fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>>;
+    /// The agent of that name, as it is to run now. Asked for at the start of every run. `build` is what the session began
+    /// with; nothing, for one that is about to begin.
+    fn agent<'a>(
+        &'a self,
+        name: &'a str,
+        build: Option<Hash>,
+    ) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>>;
 
     /// What knows who is asked before something from outside is written down; nothing, where nobody ever is.
     fn asks_first(&self) -> Option<&dyn AsksFirst> {

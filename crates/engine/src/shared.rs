@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use weir_kernel::SessionCreated;
 use weir_types::{Hash, Seq};
 
 use crate::actor::{Actor, Command, Leave, Standing, Stay, Staying};
@@ -16,7 +17,7 @@ use crate::error::EngineError;
 use crate::live::Live;
 use crate::poke::Poke;
 use crate::purses::Purses;
-use crate::setup::{Adopt, Setup};
+use crate::setup::{Adopt, Runnable, Setup};
 
 /// Commands that wait for one session; a full queue makes its senders wait.
 const COMMANDS_MAX: usize = 64;
@@ -132,6 +133,11 @@ impl Shared {
         live
     }
 
+    /// The agent of a session, of the build that it began with if that matters to whoever knows the agents.
+    pub(crate) async fn agent_of(&self, created: &SessionCreated) -> Result<Arc<Runnable>, EngineError> {
+        self.setup.agents.agent(&created.agent, Some(created.manifest)).await.map_err(EngineError::Agent)
+    }
+
     /// Stores a blob, unless it is known to be stored.
     pub(crate) async fn put_once(&self, content: &str) -> Result<Hash, EngineError> {
         let hash = Hash::of(content.as_bytes());
@@ -172,12 +178,16 @@ mod tests {
     use crate::adopt::Turn;
     use crate::error::Explained;
     use crate::owners::{Owners, Standing as Life};
-    use crate::setup::{Agents, Options, Runnable};
+    use crate::setup::{Agents, Options};
 
     struct Nobody;
 
     impl Agents for Nobody {
-        fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
+        fn agent<'a>(
+            &'a self,
+            name: &'a str,
+            _build: Option<Hash>,
+        ) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
             let missing = Catalog::default().find(name).map(|_| ()).unwrap_err();
             async move { Err(Arc::new(missing) as Explained) }.boxed()
         }

@@ -56,9 +56,18 @@ pub struct Equipped {
 impl Workshop {
     /// Equips an agent of a manifest.
     pub fn equip(&self, manifest: &Manifest, agent: &manifest::Agent) -> Equipped {
+        self.equip_behind(manifest, agent, provision::gate(manifest, self.admins.iter().cloned()))
+    }
+
+    /// The same behind a gate that was made of this manifest before: a long policy takes a while to read.
+    pub fn equip_behind(
+        &self,
+        manifest: &Manifest,
+        agent: &manifest::Agent,
+        gate: Arc<dyn Gate>,
+    ) -> Equipped {
         let offers = provision::offers(manifest, agent);
         let tools = provision::tools(agent, &offers);
-        let gate = provision::gate(manifest, self.admins.iter().cloned());
         let setup = Setup {
             servers: Arc::new(self.servers(manifest, agent, Arc::clone(&gate))),
             gate,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 use weir_types::{
     Block, BranchName, CallId, Effect, EventId, FailureClass, Hash, Json, Kind, NanoUsd, OnInterrupt,
-    OwnerId, Risk, RunId, Saw, Seq, SessionId, Stop, Timestamp, Usage,
+    OwnerId, Risk, Role, RunId, Saw, Seq, SessionId, Stop, Timestamp, Usage,
 };
 
 pub use self::words::*;
@@ -141,6 +141,10 @@ bodies! {
         /// What the runtime tells the model along with it, such as the time.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         runtime: BTreeMap<String, String>,
+        /// Who is said to have said it, if it is told as what was said before the session began. It is someone's word, whoever
+        /// they name: it starts no run, costs nothing, and no call or approval can come of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        history: Option<Role>,
     }
     /// Something outside happened.
     "external.signal" ExternalSignal {

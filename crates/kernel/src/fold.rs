@@ -10,17 +10,18 @@ pub(crate) use self::calls::{EXPIRED, INTERRUPTED};
 
 use std::borrow::Cow;
 
-use weir_types::{Block, Event, EventId, Explain, FailureClass, Fault, Purpose, Seq, Timestamp};
+use weir_types::{Block, Event, EventId, Explain, FailureClass, Fault, Purpose, Role, Seq, Timestamp};
 
 use crate::about::About;
 use crate::app;
 use crate::body::{
     Allowance, AssistantMessage, Body, ContextCompacted, ExternalSignal, ModelFailed, ModelRequested, Parked,
-    ResumeReason, RunStarted, SessionCreated, SessionResumed, SessionUpdated, StatePatched,
+    ResumeReason, RunStarted, SessionCreated, SessionResumed, SessionUpdated, StatePatched, UserMessage,
 };
 use crate::repeats::Repeats;
 use crate::session::{
-    Compaction, Ended, Ending, Entry, InFlight, Lifecycle, Phase, Run, Session, Spent, Summary, UserEntry,
+    AssistantEntry, Compaction, Ended, Ending, Entry, InFlight, Lifecycle, Phase, Run, Session, Spent,
+    Summary, UserEntry,
 };
 
 /// An event that cannot be folded.
@@ -106,11 +107,7 @@ impl Session {
                 // What was done until here, the branch that it was done on tells.
                 self.settled_micros = self.totals.micros;
             }
-            Body::UserMessage(body) => self.inbox.push(UserEntry {
-                seq: at.seq,
-                content: body.content.clone(),
-                runtime: body.runtime.clone(),
-            }),
+            Body::UserMessage(body) => self.user_message(at.seq, body),
             Body::ExternalSignal(body) => self.inbox.push(signal(at.seq, body)),
             Body::RunStarted(body) => self.run_started(body),
             Body::IterationStarted(body) => self.iteration_started(body.n),
@@ -242,6 +239,20 @@ impl Session {
         self.go_on_if_all_in();
         if let Some(run) = &mut self.run {
             run.parked = Some(why.clone());
+        }
+    }
+
+    fn user_message(&mut self, seq: Seq, body: &UserMessage) {
+        let entry = || UserEntry { seq, content: body.content.clone(), runtime: body.runtime.clone() };
+        // Before the first message and run there is nothing that a history could come too late for.
+        let is_new = self.run.is_none() && self.ended.is_none() && self.inbox.is_empty();
+        match body.history {
+            None => self.inbox.push(entry()),
+            Some(Role::User) if is_new => self.transcript.entries.push(Entry::User(entry())),
+            Some(Role::Assistant) if is_new => {
+                self.transcript.entries.push(Entry::Assistant(AssistantEntry::claimed(seq, &body.content)));
+            }
+            Some(Role::User | Role::Assistant) => {}
         }
     }
 

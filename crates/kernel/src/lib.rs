@@ -14,7 +14,7 @@
 //! let mut session = Session::default();
 //! assert_eq!(decide(&session, &agent, Timestamp::default()), Next::Rest);
 //!
-//! let said = UserMessage { content: vec![Block::text("hello")], runtime: Default::default() };
+//! let said = UserMessage { content: vec![Block::text("hello")], runtime: Default::default(), history: None };
 //! let at = At { seq: Seq(1), ts: Timestamp::default(), id: EventId::from_u128(1) };
 //! session.apply_body(at, &Body::from(said));
 //! assert_eq!(decide(&session, &agent, Timestamp::default()), Next::StartRun);

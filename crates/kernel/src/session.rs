@@ -285,6 +285,9 @@ pub struct AssistantEntry {
     pub calls: Vec<Call>,
     /// Whether the model was asked to go on after it, without anything new to say.
     pub continued: bool,
+    /// Whether someone only says that the model said so, before the session began.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub claimed: bool,
 }
 
 /// A tool call.

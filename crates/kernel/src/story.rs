@@ -2,7 +2,8 @@
 
 use weir_types::{
     Block, CallId, Effect, EventId, FailureClass, Hash, Json, ModelCard, NanoUsd, OnInterrupt, OwnerId,
-    Price, Purpose, Request, Risk, RunId, Seq, SessionId, Stop, Timestamp, ToolDefinition, Usage, View, Wire,
+    Price, Purpose, Request, Risk, Role, RunId, Seq, SessionId, Stop, Timestamp, ToolDefinition, Usage, View,
+    Wire,
 };
 
 use crate::render::{self, Frame};
@@ -106,7 +107,12 @@ impl Story {
     }
 
     pub(crate) fn say(&mut self, text: &str) -> Seq {
-        self.add(UserMessage { content: vec![Block::text(text)], runtime: Default::default() })
+        self.add(UserMessage { content: vec![Block::text(text)], runtime: Default::default(), history: None })
+    }
+
+    /// Someone tells what was said before.
+    pub(crate) fn tell(&mut self, role: Role, content: Vec<Block>) -> Seq {
+        self.add(UserMessage { content, runtime: Default::default(), history: Some(role) })
     }
 
     pub(crate) fn start_run(&mut self) {

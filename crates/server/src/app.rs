@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
 use weir_blobs::Blobs;
 use weir_engine::{Engine, Explained};
 use weir_journal::Journal;
@@ -107,13 +108,24 @@ pub struct Inner {
     pub(crate) auth: Auth,
     pub(crate) settings: Settings,
     pub(crate) metrics: Metrics,
+    /// Told when the server is about to stop: what would go on by itself, such as a stream, comes to its end.
+    pub(crate) stopping: CancellationToken,
 }
 
 impl App {
     /// Puts a server together.
     pub fn new(parts: Parts) -> Self {
         let Parts { engine, journal, blobs, builds, auth, settings } = parts;
-        Self(Arc::new(Inner { engine, journal, blobs, builds, auth, settings, metrics: Metrics::default() }))
+        Self(Arc::new(Inner {
+            engine,
+            journal,
+            blobs,
+            builds,
+            auth,
+            settings,
+            metrics: Metrics::default(),
+            stopping: CancellationToken::new(),
+        }))
     }
 }
 

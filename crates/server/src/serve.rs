@@ -13,5 +13,10 @@ use crate::router::router;
 /// # Errors
 /// When the listener fails.
 pub async fn serve(listener: TcpListener, app: App, stop: CancellationToken) -> io::Result<()> {
-    axum::serve(listener, router(&app)).with_graceful_shutdown(async move { stop.cancelled().await }).await
+    let service = router(&app);
+    let farewell = async move {
+        stop.cancelled().await;
+        app.stopping.cancel();
+    };
+    axum::serve(listener, service).with_graceful_shutdown(farewell).await
 }

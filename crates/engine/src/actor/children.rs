@@ -39,7 +39,9 @@ impl Actor {
         if let Some(child) = call.child {
             return Ok((Some(child), None));
         }
-        let callee = self.shared.setup.agents.agent(agent).await.map_err(EngineError::Agent)?;
+        // Whom it calls comes from the same build as the caller.
+        let build = self.session.created.as_ref().map(|created| created.manifest);
+        let callee = self.shared.setup.agents.agent(agent, build).await.map_err(EngineError::Agent)?;
         let (child, principal) = (mint_session(), self.principal().to_owned());
         let created = SessionCreated {
             agent: agent.to_owned(),
@@ -50,7 +52,11 @@ impl Actor {
             parent: Some(self.as_parent(runnable, call)),
             lane: "direct".to_owned(),
         };
-        let said = UserMessage { content: vec![Block::text(message(call))], runtime: Default::default() };
+        let said = UserMessage {
+            content: vec![Block::text(message(call))],
+            runtime: Default::default(),
+            history: None,
+        };
         let about = About { actor: Some(principal.clone()), ..About::default() };
         let events = vec![new_event(&created.into(), &about), new_event(&said.into(), &about)];
         // It has something to do, and must be found if this process does not live to do it.

@@ -482,6 +482,7 @@ fn approval_of_nothing() -> Approval {
         id: weir_journal::mint_call(),
         address: Address::main(weir_journal::mint_session()),
         agent: String::new(),
+        build: weir_types::Hash::ZERO,
         asker: String::new(),
         tool: String::new(),
         input: Json::null(),

@@ -74,7 +74,11 @@ impl Agents for Catalogue {
         Some(self)
     }
 
-    fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
+    fn agent<'a>(
+        &'a self,
+        name: &'a str,
+        _build: Option<Hash>,
+    ) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
         let found = self.0.lock().unwrap().get(name).cloned();
         let missing = || {
             let error = Catalog::default().find(name).unwrap_err();
@@ -95,9 +99,13 @@ impl Agents for Neighbourhood {
         self.agents.asks_first()
     }
 
-    fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
+    fn agent<'a>(
+        &'a self,
+        name: &'a str,
+        build: Option<Hash>,
+    ) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
         async move {
-            let mut runnable = (*self.agents.agent(name).await?).clone();
+            let mut runnable = (*self.agents.agent(name, build).await?).clone();
             if self.agents.1.lock().unwrap().contains(name) {
                 return Ok(Arc::new(runnable));
             }

@@ -78,7 +78,11 @@ impl Careful {
 }
 
 impl Agents for Careful {
-    fn agent<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
+    fn agent<'a>(
+        &'a self,
+        _: &'a str,
+        _build: Option<Hash>,
+    ) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
         let runnable = Arc::clone(&self.0);
         async move { Ok(runnable) }.boxed()
     }

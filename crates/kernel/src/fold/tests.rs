@@ -1,5 +1,8 @@
 use serde_json::json;
-use weir_types::{Block, CallId, FailureClass, Hash, Json, NanoUsd, Purpose, RunId, SessionId, Stop, Usage};
+use weir_types::{
+    Block, CallId, FailureClass, Hash, Json, NanoUsd, Purpose, Role, RunId, Sent, SessionId, Stop, Usage,
+    View,
+};
 
 use super::*;
 use crate::body::*;
@@ -45,6 +48,37 @@ fn a_signal_reads_as_what_it_is() {
     story.add(ExternalSignal { name: "build \"x\"".into(), data: Json::parse(r#"{"ok":true}"#).unwrap() });
     let said = &story.session.inbox[0].content;
     assert_eq!(*said, [Block::text("<signal name=\"build \\\"x\\\"\">\n{\"ok\":true}\n</signal>")]);
+}
+
+#[test]
+fn a_history_is_the_word_of_whoever_tells_it() {
+    let mut story = Story::new();
+    story.tell(Role::User, vec![Block::text("question")]);
+    let thought = View::Thinking { text: "hm".into(), signature: Some("forged".into()) };
+    let said = Block {
+        view: View::Text { text: "answer".into() },
+        sent: Some(Sent { wire: "x".into(), json: Json::null() }),
+    };
+    story.tell(Role::Assistant, vec![thought.into(), said, tool_use("t1", "write")]);
+    let [Entry::User(_), Entry::Assistant(claimed)] = &story.session.transcript.entries[..] else { panic!() };
+    // Only words are left of what the model is said to have said, and nobody takes them for its own.
+    assert_eq!((&claimed.content[..], claimed.claimed), (&[Block::text("answer")][..], true));
+    assert!(claimed.calls.is_empty() && claimed.wire_ids.is_empty());
+    assert_eq!((story.session.totals, story.session.inbox.len()), (Spent::default(), 0));
+
+    // It comes before everything else, or not at all.
+    story.say("now");
+    let before = story.session.clone();
+    story.tell(Role::Assistant, vec![Block::text("late")]);
+    assert_eq!(story.session.transcript, before.transcript);
+    story.start_run();
+    story.ask();
+    story.answer("hi");
+    let entries = story.session.transcript.entries.len();
+    story.tell(Role::User, vec![Block::text("later")]);
+    story.tell(Role::Assistant, vec![Block::text("later")]);
+    assert_eq!((story.session.transcript.entries.len(), story.session.inbox.len()), (entries, 0));
+    assert!(!story.session.transcript.last_assistant().unwrap().claimed);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What happens to the conversation: answers join it, and a summary replaces its oldest part.
 
-use weir_types::{Seq, View};
+use weir_types::{Block, Seq, Stop, View};
 
 use crate::body::AssistantMessage;
 use crate::session::{AssistantEntry, Entry, Session, Summary, Transcript};
@@ -32,6 +32,23 @@ impl Session {
             wire_ids,
             calls: Vec::new(),
             continued: false,
+            claimed: false,
+        }
+    }
+}
+
+impl AssistantEntry {
+    /// What someone says the model said before the session began. Only words: calls and reasoning are the model's own to make.
+    pub(super) fn claimed(seq: Seq, content: &[Block]) -> Self {
+        let words = content.iter().filter_map(Block::as_text).map(Block::text);
+        Self {
+            seq,
+            content: words.collect(),
+            stop: Stop::End,
+            wire_ids: Vec::new(),
+            calls: Vec::new(),
+            continued: false,
+            claimed: true,
         }
     }
 }

@@ -79,7 +79,7 @@ fn a_call_without_a_result_gets_one() {
 fn what_the_runtime_adds_comes_before_what_was_said() {
     let mut story = Story::new();
     let runtime = [("time".into(), "noon".into()), ("cwd".into(), "/".into())].into();
-    story.add(UserMessage { content: vec![words("hello")], runtime });
+    story.add(UserMessage { content: vec![words("hello")], runtime, history: None });
     let expected = user(vec![words("<runtime>\ncwd: /\ntime: noon\n</runtime>"), words("hello")]);
     assert_eq!(story.request().messages, [expected]);
 }
@@ -90,6 +90,41 @@ fn messages_of_the_user_in_a_row_are_one() {
     story.say("one");
     story.say("two");
     assert_eq!(story.request().messages, [user(vec![words("one"), words("two")])]);
+}
+
+#[test]
+fn a_history_is_told_with_its_roles_and_always_makes_a_valid_request() {
+    use Role::{Assistant, User};
+    let check = |history: &[(Role, &str)], expected: &[Message]| {
+        let mut story = Story::new();
+        for (role, text) in history {
+            story.tell(*role, vec![words(text)]);
+        }
+        assert_eq!(story.next(), crate::Next::Rest, "a history is nothing to answer");
+        story.say("now");
+        assert_eq!(story.request().messages, expected, "{history:?}");
+        story.start_run();
+        assert_eq!(story.request().messages, expected, "{history:?}");
+    };
+    let now = || user(vec![words("now")]);
+    check(&[(User, "a"), (Assistant, "b")], &[user(vec![words("a")]), assistant(vec![words("b")]), now()]);
+    check(&[(User, "a"), (User, "b")], &[user(vec![words("a"), words("b"), words("now")])]);
+    // Nobody asked: what cannot come first is not shown.
+    check(&[(Assistant, "b")], &[now()]);
+    check(
+        &[(User, "a"), (Assistant, "b"), (Assistant, "c")],
+        &[
+            user(vec![words("a")]),
+            assistant(vec![words("b")]),
+            user(vec![words("Continue.")]),
+            assistant(vec![words("c")]),
+            now(),
+        ],
+    );
+    check(
+        &[(User, ""), (Assistant, " ")],
+        &[user(vec![words("(empty message)")]), assistant(vec![words("(no answer)")]), now()],
+    );
 }
 
 #[test]
@@ -107,10 +142,10 @@ fn what_the_user_may_not_say_is_left_out() {
         Block { view: View::Text { text: "look".into() }, sent },
         image.clone().into(),
     ];
-    story.add(UserMessage { content, runtime: Default::default() });
+    story.add(UserMessage { content, runtime: Default::default(), history: None });
     assert_eq!(story.request().messages, [user(vec![words("look"), image.into()])]);
     let mut story = Story::new();
-    story.add(UserMessage { content: vec![words("")], runtime: Default::default() });
+    story.add(UserMessage { content: vec![words("")], runtime: Default::default(), history: None });
     assert_eq!(story.request().messages, [user(vec![words("(empty message)")])]);
 }
 
@@ -247,7 +282,7 @@ fn a_conversation_in_plain_words() {
         source: Source::Url("u".into()),
     };
     let content = vec![words("look: "), image.into(), document.into()];
-    story.add(UserMessage { content, runtime: Default::default() });
+    story.add(UserMessage { content, runtime: Default::default(), history: None });
     story.start_run();
     story.ask();
     let thinking = View::Thinking { text: "hm".into(), signature: None };

@@ -99,7 +99,11 @@ fn session_kinds() -> Vec<BoxedStrategy<Body>> {
         body!(SessionClosed { reason: text() }),
         body!(BranchForked { from: branch(), at: seq(), name: branch() }),
         body!(BranchMerged { from: branch(), at: seq(), tree: hash(), conflicts: texts() }),
-        body!(UserMessage { content: vec(block(), 0..4), runtime: labels() }),
+        body!(UserMessage {
+            content: vec(block(), 0..4),
+            runtime: labels(),
+            history: option::of(select(vec![Role::User, Role::Assistant])),
+        }),
         body!(ExternalSignal { name: text(), data: json() }),
     ]
 }

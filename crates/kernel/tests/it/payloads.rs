@@ -13,7 +13,8 @@ use crate::{bodies, runner};
 
 /// The fields of each kind. Beyond page 6: `usage` and `cost` of `model.failed` and `context.compacted`, because failed
 /// attempts and summaries are paid for too, and `on_interrupt` of `tool.requested`, because only the spec knows it. Purses count
-/// more than money, so what is about them names the rest; `purses` of `model.requested` says where its reservation has to be settled.
+/// more than money, so what is about them names the rest; `purses` of `model.requested` says where its reservation has to be settled. `history` of
+/// `user.message` marks what a client says was said before the session began.
 #[rustfmt::skip]
 const FIELDS: [(&str, &str); 45] = [
     ("session.created", "agent manifest principal title labels parent lane"),
@@ -23,7 +24,7 @@ const FIELDS: [(&str, &str); 45] = [
     ("session.closed", "reason"),
     ("branch.forked", "from at name"),
     ("branch.merged", "from at tree conflicts"),
-    ("user.message", "content runtime"),
+    ("user.message", "content runtime history"),
     ("external.signal", "name data"),
     ("run.started", "run trigger lane"),
     ("iteration.started", "n"),

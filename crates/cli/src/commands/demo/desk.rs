@@ -82,7 +82,11 @@ fn new() -> New {
 struct Desk(Arc<Runnable>);
 
 impl Agents for Desk {
-    fn agent<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
+    fn agent<'a>(
+        &'a self,
+        _name: &'a str,
+        _build: Option<Hash>,
+    ) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
         let runnable = Arc::clone(&self.0);
         async move { Ok(runnable) }.boxed()
     }

@@ -19,7 +19,7 @@ use weir_journal::{Journal, MemoryJournal, PAGE_MAX};
 use weir_kernel::{Agent, Body};
 use weir_models::{Model, Recorded, Replay};
 use weir_spec::{Diagnostic, Scenario, TestModel, TestSpec};
-use weir_types::{Block, BranchId, Explain, Fault, NanoUsd, Seq, Wire};
+use weir_types::{Block, BranchId, Explain, Fault, Hash, NanoUsd, Seq, Wire};
 
 use super::judge::{Happened, judge};
 use crate::agents::{self, AgentError};
@@ -122,7 +122,11 @@ struct Company {
 }
 
 impl Agents for Company {
-    fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
+    fn agent<'a>(
+        &'a self,
+        name: &'a str,
+        _build: Option<Hash>,
+    ) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
         let other = self.others.get(name).cloned();
         let runnable = other.unwrap_or_else(|| Ok(Arc::clone(&self.tested)));
         async move { runnable }.boxed()

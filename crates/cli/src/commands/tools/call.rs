@@ -299,10 +299,14 @@ impl Agents for OneCall {
         self.project.asks_first()
     }
 
-    fn agent<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
+    fn agent<'a>(
+        &'a self,
+        name: &'a str,
+        build: Option<Hash>,
+    ) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
         async move {
             if name != self.agent {
-                return self.project.agent(name).await;
+                return self.project.agent(name, build).await;
             }
             let model = Arc::new(Replay::new(self.answers()));
             match self.project.with_model(name, model).await {

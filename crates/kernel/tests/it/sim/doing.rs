@@ -13,7 +13,11 @@ impl Sim {
         match op {
             Op::Say(size) => self.say(*size),
             Op::SayBlocks(content) => {
-                self.append(UserMessage { content: content.clone(), runtime: Default::default() });
+                self.append(UserMessage {
+                    content: content.clone(),
+                    runtime: Default::default(),
+                    history: None,
+                });
             }
             Op::Signal => self.append(ExternalSignal { name: "tick".into(), data: Json::null() }),
             Op::Go { answer, size, fails, decision } => {
@@ -53,7 +57,7 @@ impl Sim {
     fn say(&mut self, size: usize) {
         let text = format!("m{:07} {}", self.mint(), "u".repeat(size));
         let runtime = [("time".to_owned(), self.now.to_string())].into();
-        self.append(UserMessage { content: vec![Block::text(text)], runtime });
+        self.append(UserMessage { content: vec![Block::text(text)], runtime, history: None });
     }
 
     fn asked_to_resume(&mut self) {

@@ -1,0 +1,86 @@
+//! What is told while a server runs: one line each on standard error, for people, or for programs with `--json`.
+
+use std::borrow::Cow;
+
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use weir_types::{Explain, Fault};
+
+use crate::output::Out;
+
+/// Where the environment says how much is told.
+const VARIABLE: &str = "LOG_LEVEL";
+
+/// The level is none.
+#[derive(Debug, thiserror::Error)]
+#[error("`{VARIABLE}` is `{0}`, which is no level")]
+pub(crate) struct LevelError(String);
+
+impl Explain for LevelError {
+    fn code(&self) -> &'static str {
+        "cli::log-level"
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        "set it to `error`, `warn`, `info`, `debug`, `trace` or `off`".into()
+    }
+
+    fn fault(&self) -> Fault {
+        Fault::Input
+    }
+}
+
+/// How much is told: what the environment says, or the usual.
+fn level(word: Option<&str>) -> Result<LevelFilter, LevelError> {
+    match word.map(str::trim).filter(|word| !word.is_empty()) {
+        None => Ok(LevelFilter::INFO),
+        Some(word) if word.bytes().all(|byte| byte.is_ascii_digit()) => Err(LevelError(word.to_owned())),
+        Some(word) => word.parse().map_err(|_| LevelError(word.chars().take(40).collect())),
+    }
+}
+
+/// Begins to tell.
+///
+/// # Errors
+/// When the environment asks for a level that is none.
+pub(crate) fn begin(out: &Out) -> Result<(), LevelError> {
+    let word = std::env::var_os(VARIABLE).map(|word| word.to_string_lossy().into_owned());
+    let level = level(word.as_deref())?;
+    // What others tell is of use only when something is looked for.
+    let others = if level >= LevelFilter::DEBUG { level } else { level.min(LevelFilter::WARN) };
+    let wanted = Targets::new().with_default(others).with_target("weir", level);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let registry = tracing_subscriber::registry().with(wanted);
+    // A second server in one process, as in tests, tells its lines where the first does.
+    let _ = if out.json {
+        registry.with(lines.json().flatten_event(true).with_current_span(false)).try_init()
+    } else {
+        registry.with(lines.with_target(false).with_ansi(out.err.is_on())).try_init()
+    };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_a_word() {
+        for (word, expected) in [
+            (None, LevelFilter::INFO),
+            (Some(" "), LevelFilter::INFO),
+            (Some("ERROR"), LevelFilter::ERROR),
+            (Some("warn"), LevelFilter::WARN),
+            (Some("debug "), LevelFilter::DEBUG),
+            (Some("trace"), LevelFilter::TRACE),
+            (Some("off"), LevelFilter::OFF),
+        ] {
+            assert_eq!(level(word).unwrap(), expected, "{word:?}");
+        }
+        for word in ["loud", "3", "info,weir=debug"] {
+            assert!(level(Some(word)).is_err(), "{word}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The agents of builds that were kept: what a server runs. Nothing is read from sources, and a session stays with the build
+//! that it began with.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use weir_compiler::{Loaded, Which};
+use weir_engine::{Agents, AsksFirst, Explained, Hooks, ProjectHooks, Runnable};
+use weir_server::{Build, Builds};
+use weir_types::{Hash, Wire};
+
+use crate::agents::{AgentError, Makings};
+
+/// Builds in memory, besides the one that is deployed: sessions go on with what they began with.
+const KEPT_MAX: usize = 16;
+
+/// What is deployed, and what sessions began with. Clones share everything.
+#[derive(Clone)]
+pub(crate) struct Served(Arc<Inner>);
+
+struct Inner {
+    makings: Makings,
+    current: RwLock<Option<Arc<Ready>>>,
+    /// The newest last.
+    kept: Mutex<VecDeque<Arc<Ready>>>,
+    /// One build is read at a time: whoever waits finds it read.
+    reading: tokio::sync::Mutex<()>,
+}
+
+/// A build whose policy is read, and its agents as far as somebody has asked for them.
+pub(crate) struct Ready {
+    build: Arc<Build>,
+    agents: Mutex<BTreeMap<String, Arc<Runnable>>>,
+}
+
+impl Ready {
+    pub(crate) fn build(&self) -> &Build {
+        &self.build
+    }
+}
+
+impl Served {
+    pub(crate) fn new(makings: Makings) -> Self {
+        Self(Arc::new(Inner {
+            makings,
+            current: RwLock::default(),
+            kept: Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
+        }))
+    }
+
+    /// What is made with these, to be closed in the end.
+    pub(crate) fn makings(&self) -> &Makings {
+        &self.0.makings
+    }
+
+    /// Reads a build that was kept: a hash, the beginning of one, or `latest`. Deploys nothing.
+    pub(crate) async fn find(&self, which: &str) -> Result<Arc<Ready>, AgentError> {
+        let which = which.to_owned();
+        let read = move |data_dir: &Path| {
+            let which = if which == "latest" { Which::Latest } else { Which::Prefix(&which) };
+            weir_compiler::load(data_dir, &which)
+        };
+        let _alone = self.0.reading.lock().await;
+        self.read(read).await
+    }
+
+    /// What new sessions begin with from now on.
+    pub(crate) fn deploy(&self, ready: Arc<Ready>) {
+        *self.0.current.write().unwrap_or_else(PoisonError::into_inner) = Some(ready);
+    }
+
+    fn current_ready(&self) -> Option<Arc<Ready>> {
+        self.0.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The build with this hash, from memory or from the disk.
+    async fn ready(&self, hash: Hash) -> Result<Arc<Ready>, AgentError> {
+        if let Some(known) = self.known(hash) {
+            return Ok(known);
+        }
+        let _alone = self.0.reading.lock().await;
+        match self.known(hash) {
+            Some(known) => Ok(known),
+            None => {
+                self.read(move |data_dir| weir_compiler::load(data_dir, &Which::Prefix(&hash.to_string())))
+                    .await
+            }
+        }
+    }
+
+    fn known(&self, hash: Hash) -> Option<Arc<Ready>> {
+        if let Some(current) = self.current_ready().filter(|current| current.build.hash == hash) {
+            return Some(current);
+        }
+        let mut kept = self.kept();
+        let index = kept.iter().position(|ready| ready.build.hash == hash)?;
+        let found = kept.remove(index)?;
+        kept.push_back(Arc::clone(&found));
+        Some(found)
+    }
+
+    /// Reads a manifest and its policy, away from the threads that must not wait.
+    async fn read(
+        &self,
+        load: impl FnOnce(&Path) -> Result<Loaded, weir_compiler::SaveError> + Send + 'static,
+    ) -> Result<Arc<Ready>, AgentError> {
+        let Makings { data_dir, bench, .. } = self.0.makings.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            let Loaded { hash, manifest } = load(&data_dir)?;
+            let gate = bench.gate(&manifest);
+            Ok::<_, AgentError>(Build { hash, manifest, gate })
+        });
+        let build = read.await.map_err(|error| AgentError::BrokenOff(error.to_string()))??;
+        if let Some(known) = self.known(build.hash) {
+            return Ok(known);
+        }
+        let ready = Arc::new(Ready { build: Arc::new(build), agents: Mutex::default() });
+        let mut kept = self.kept();
+        if kept.len() >= KEPT_MAX {
+            kept.pop_front();
+        }
+        kept.push_back(Arc::clone(&ready));
+        Ok(ready)
+    }
+
+    async fn runnable(&self, name: &str, build: Option<Hash>) -> Result<Arc<Runnable>, AgentError> {
+        let ready = match build {
+            Some(hash) => self.ready(hash).await?,
+            None => self.current_ready().ok_or(AgentError::NothingDeployed)?,
+        };
+        if let Some(known) = ready.agents().get(name) {
+            return Ok(Arc::clone(known));
+        }
+        let (makings, of, name) = (self.0.makings.clone(), Arc::clone(&ready.build), name.to_owned());
+        let made = tokio::task::spawn_blocking(move || {
+            makings.runnable((&of.manifest, of.hash), Arc::clone(&of.gate), &name)
+        });
+        let mut runnable = made.await.map_err(|error| AgentError::BrokenOff(error.to_string()))??;
+        self.0.makings.recorded(&mut runnable).await?;
+        let runnable = Arc::new(runnable);
+        // What a recording has answered it does not answer again: each run has its own.
+        if runnable.agent.card.wire != Wire::Replay {
+            ready.agents().insert(runnable.agent.name.clone(), Arc::clone(&runnable));
+        }
+        Ok(runnable)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, VecDeque<Arc<Ready>>> {
+        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ready {
+    fn agents(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Runnable>>> {
+        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Builds for Served {
+    fn current(&self) -> Option<Arc<Build>> {
+        self.current_ready().map(|ready| Arc::clone(&ready.build))
+    }
+
+    fn of(&self, hash: Hash) -> BoxFuture<'_, Result<Arc<Build>, Explained>> {
+        async move {
+            let ready = self.ready(hash).await.map_err(explained)?;
+            Ok(Arc::clone(&ready.build))
+        }
+        .boxed()
+    }
+}
+
+impl Agents for Served {
+    fn asks_first(&self) -> Option<&dyn AsksFirst> {
+        Some(self)
+    }
+
+    fn agent<'a>(
+        &'a self,
+        name: &'a str,
+        build: Option<Hash>,
+    ) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
+        async move { self.runnable(name, build).await.map_err(explained) }.boxed()
+    }
+}
+
+impl AsksFirst for Served {
+    fn hooks(&self, build: Option<Hash>) -> BoxFuture<'_, Result<Option<Arc<dyn Hooks>>, Explained>> {
+        async move {
+            let ready = match build {
+                Some(hash) => Some(self.ready(hash).await.map_err(explained)?),
+                None => self.current_ready(),
+            };
+            let means = || self.0.makings.bench.hook_means();
+            Ok(ready.and_then(|ready| ProjectHooks::of(&ready.build.manifest, means())))
+        }
+        .boxed()
+    }
+}
+
+fn explained(error: AgentError) -> Explained {
+    Arc::new(error)
+}

@@ -1,0 +1,34 @@
+//! A project, the server that serves it, and a client. Nothing here sleeps to be on time: what is awaited is awaited, under a
+//! deadline.
+//!
+//! ```ignore
+//! let server = Project::new().serve().start().await;
+//! let told = server.post("/agents/helper/chat", &json!({"message": "weather in Lisbon"})).await.ok();
+//! let mut frames = server.stream("/agents/helper/chat/stream", &json!({"message": "slow"})).await;
+//! while let Some(frame) = frames.next().await { … }
+//! let server = server.kill().start_again().await; // the same data, the same port
+//! ```
+
+#![allow(dead_code, unused_imports, reason = "a kit has more in it than one day's tests need")]
+
+mod project;
+mod server;
+mod sse;
+
+use std::future::Future;
+use std::time::Duration;
+
+pub(crate) use self::project::{Project, Ran, Serving};
+pub(crate) use self::server::{Answer, Down, Server, client};
+pub(crate) use self::sse::{Frame, Frames};
+
+/// Longer than any healthy machine needs; only a hang is cut off.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Awaits something that must come in time.
+pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(DEADLINE, future).await {
+        Ok(value) => value,
+        Err(_) => panic!("not in time: {what}"),
+    }
+}

@@ -1,0 +1,6 @@
+//! `weir serve` as its clients meet it: the real process, over real connections.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]
+
+mod kit;
+mod serving;
