@@ -12,6 +12,7 @@ use crate::error::Error;
 /// When there is none, or it belongs to someone else.
 pub(crate) async fn agent_of(app: &App, caller: &Caller, address: &Address) -> Result<String, Error> {
     let listed = app.journal.listed(&address.branch_id()).await?;
-    let attrs = listed.map(|listed| listed.attrs).filter(|attrs| attrs.principal.as_ref() == Some(&caller.principal));
+    let attrs =
+        listed.map(|listed| listed.attrs).filter(|attrs| attrs.principal.as_ref() == Some(&caller.principal));
     attrs.and_then(|attrs| attrs.agent).ok_or_else(|| Error::missing("session"))
 }

@@ -14,9 +14,13 @@ mod progress;
 mod respond;
 mod routes;
 
+#[allow(unused_imports, reason = "the compatible endpoints are on their way")]
 pub(crate) use self::begin::{Begun, Turn, begin, locate};
+#[allow(unused_imports, reason = "the compatible endpoints are on their way")]
 pub(crate) use self::feed::Scope;
+#[allow(unused_imports, reason = "the compatible endpoints are on their way")]
 pub(crate) use self::frame::{Chunk, FrameId};
 pub(crate) use self::item::{Asked, End, Item, Piece};
-pub(crate) use self::respond::{Leaving, last_event_id, respond};
+#[allow(unused_imports, reason = "the compatible endpoints are on their way")]
+pub(crate) use self::respond::{Leaving, Source, last_event_id, respond};
 pub(crate) use self::routes::routes;

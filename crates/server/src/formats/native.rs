@@ -45,7 +45,7 @@ impl Encoder for Native {
     fn encode(&mut self, item: &Item, out: &mut Vec<Chunk>) {
         out.push(match item {
             Item::Event(told) => {
-                self.stop = told.body.as_ref().and_then(stop).or(self.stop);
+                self.stop = told.body.as_deref().and_then(stop).or(self.stop);
                 Chunk::named(told.event.kind.to_string(), to_line(&told.event, Positions::Shown))
             }
             Item::Piece(piece) => {

@@ -34,6 +34,7 @@ impl OpenAi {
     }
 
     /// The same, with what was used in the last chunk.
+    #[allow(dead_code, reason = "for the compatible endpoints")]
     pub(crate) fn with_usage(self) -> Self {
         Self { include_usage: true, ..self }
     }
@@ -42,29 +43,30 @@ impl OpenAi {
         match part {
             Part::Begin(at) => {
                 self.created = at.as_micros().div_euclid(1_000_000);
-                out.push(self.delta(json!({ "role": "assistant", "content": "" })));
+                out.push(self.delta(&json!({ "role": "assistant", "content": "" })));
             }
             Part::Said { request, reasoning: true, text, .. } => {
                 let gap = self.reasoning.gap(request.0, &text);
-                out.extend(gap.map(|gap| self.delta(json!({ "reasoning_content": gap }))));
-                out.push(self.delta(json!({ "reasoning_content": text })));
+                out.extend(gap.map(|gap| self.delta(&json!({ "reasoning_content": gap }))));
+                out.push(self.delta(&json!({ "reasoning_content": text })));
             }
             Part::Said { request, reasoning: false, text, .. } => {
                 let gap = self.text.gap(request.0, &text);
-                out.extend(gap.map(|gap| self.delta(json!({ "content": gap }))));
-                out.push(self.delta(json!({ "content": text })));
+                out.extend(gap.map(|gap| self.delta(&json!({ "content": gap }))));
+                out.push(self.delta(&json!({ "content": text })));
             }
             Part::Ask(asked) => {
                 let words = asked.in_words();
                 let gap = self.text.gap_before_remark(&words).unwrap_or_default();
-                out.push(self.delta(json!({ "content": format!("{gap}{words}") })));
+                out.push(self.delta(&json!({ "content": format!("{gap}{words}") })));
             }
             Part::Reset => self.error(&Problem::gone(), out),
             Part::Broken(problem) => self.error(&problem, out),
             Part::Finish { stop, usage } => {
-                out.push(self.chunk(json!([{ "index": 0, "delta": {}, "finish_reason": reason(stop) }]), None));
+                let last = json!({ "index": 0, "delta": {}, "finish_reason": reason(stop) });
+                out.push(self.chunk(&[last], None));
                 if self.include_usage {
-                    out.push(self.chunk(json!([]), Some(usage)));
+                    out.push(self.chunk(&[], Some(usage)));
                 }
                 out.push(Chunk::data("[DONE]"));
             }
@@ -72,11 +74,11 @@ impl OpenAi {
         }
     }
 
-    fn delta(&self, delta: Value) -> Chunk {
-        self.chunk(json!([{ "index": 0, "delta": delta, "finish_reason": null }]), None)
+    fn delta(&self, delta: &Value) -> Chunk {
+        self.chunk(&[json!({ "index": 0, "delta": delta, "finish_reason": null })], None)
     }
 
-    fn chunk(&self, choices: Value, usage: Option<Usage>) -> Chunk {
+    fn chunk(&self, choices: &[Value], usage: Option<Usage>) -> Chunk {
         let mut chunk = json!({
             "id": format!("chatcmpl-{}", self.named.run),
             "object": "chat.completion.chunk",

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use weir_kernel::{Body, Outcome, Parked};
+use weir_kernel::{Body, Outcome};
 use weir_models::Channel;
 use weir_types::{Block, CallId, Json, Seq, Stop, StopReason, Timestamp, Usage};
 
@@ -106,11 +106,6 @@ impl Viewer {
                 None => Vec::new(),
             },
         }
-    }
-
-    /// What was used until now.
-    pub(crate) fn usage(&self) -> Usage {
-        self.usage
     }
 
     fn event(&mut self, ts: Timestamp, body: &Body) -> Vec<Part> {

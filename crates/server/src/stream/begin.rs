@@ -58,14 +58,14 @@ pub(crate) async fn begin(app: &App, caller: &Caller, turn: Turn) -> Result<Begu
             (address, seq)
         }
     };
-    taken_up(app, address, seq).await
+    taken_up(app, &address, seq).await
 }
 
 /// Waits until a run takes up what was said: the next one, or one that is under way and asks the model once more. One that waits for
 /// people has it taken up when they have decided.
-async fn taken_up(app: &App, address: Address, said: Seq) -> Result<Begun, Error> {
-    let mut updates = app.engine.watch(&address, Seq(said.0.saturating_sub(1)));
-    let settled = app.engine.settle(&address).fuse();
+async fn taken_up(app: &App, address: &Address, said: Seq) -> Result<Begun, Error> {
+    let mut updates = app.engine.watch(address, Seq(said.0.saturating_sub(1)));
+    let settled = app.engine.settle(address).fuse();
     tokio::pin!(settled);
     let mut rests_at = None;
     let mut seen = Seq(0);
@@ -73,7 +73,7 @@ async fn taken_up(app: &App, address: Address, said: Seq) -> Result<Begun, Error
         if let Some((run, head)) = rests_at
             && seen >= head
         {
-            return locate(app, &address, run).await;
+            return locate(app, address, run).await;
         }
         tokio::select! {
             biased;
@@ -82,13 +82,14 @@ async fn taken_up(app: &App, address: Address, said: Seq) -> Result<Begun, Error
                     seen = event.seq;
                     match Body::decode(&event.kind, &event.payload) {
                         Ok(Some(Body::RunStarted(started))) => {
-                            return Ok(Begun { address, run: started.run, started: event.seq });
+                            let (address, run) = (address.clone(), started.run);
+                            return Ok(Begun { address, run, started: event.seq });
                         }
                         Ok(Some(Body::ModelRequested(asked)))
                             if asked.params.purpose == Purpose::Turn && event.seq > said =>
                         {
                             let Some(run) = About::decode(&event.meta).run else { continue };
-                            return locate(app, &address, run).await;
+                            return locate(app, address, run).await;
                         }
                         _ => {}
                     }

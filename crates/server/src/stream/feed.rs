@@ -17,6 +17,7 @@ use super::answer::Answer;
 use super::frame::{FrameId, Place};
 use super::item::{Asked, End, Item, Piece, Reset, Told};
 use super::progress::{Progress, Standing};
+use super::respond::Source;
 
 /// What a stream is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,22 +59,20 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    /// Follows `address` from after an event on. Nothing may be under way there that is to be told.
+    /// Follows a session from after an event on. No answer may be under way there.
     pub(crate) async fn new(
         engine: &Engine,
         journal: &Arc<dyn Journal>,
-        address: &Address,
-        scope: Scope,
-        after: Seq,
-        resume: Option<FrameId>,
+        source: &Source,
     ) -> Result<Self, EngineError> {
+        let Source { address, scope, after, seen } = source.clone();
         // Whoever listens first and looks then knows of everything that has ended before.
-        let updates = engine.watch(address, after);
+        let updates = engine.watch(&address, after);
         let head = journal.head(&address.branch_id()).await?.map_or(after, |head| head.seq);
         Ok(Self {
             engine: engine.clone(),
             journal: Arc::clone(journal),
-            address: address.clone(),
+            address,
             scope,
             updates,
             head,
@@ -86,7 +85,7 @@ impl Feed {
             held: None,
             backlog: None,
             reset: None,
-            resume,
+            resume: seen,
             ready: VecDeque::new(),
             over: false,
         })
@@ -234,7 +233,9 @@ impl Feed {
     }
 
     fn piece(&mut self, piece: &LiveDelta) {
-        let Some(answer) = self.answer.as_mut().filter(|answer| answer.request == piece.request) else { return };
+        let Some(answer) = self.answer.as_mut().filter(|answer| answer.request == piece.request) else {
+            return;
+        };
         let delta = &piece.delta;
         answer.hear(piece.offset, delta.block, delta.channel, &delta.text);
         self.tell_untold();
@@ -278,7 +279,7 @@ impl Feed {
         }
         let standing = self.progress.standing();
         let rests = matches!(standing, Standing::Waiting | Standing::Parked(_));
-        self.ready.push_back(Item::Event(Told { event, body, rests }));
+        self.ready.push_back(Item::Event(Told { event, body: body.map(Box::new), rests }));
         if standing == Standing::Over {
             self.end(End::Over);
         }
@@ -304,7 +305,9 @@ impl Feed {
 }
 
 fn channel(word: &str) -> Option<Channel> {
-    [Channel::Text, Channel::Thinking, Channel::ToolInput].into_iter().find(|channel| channel.as_str() == word)
+    [Channel::Text, Channel::Thinking, Channel::ToolInput]
+        .into_iter()
+        .find(|channel| channel.as_str() == word)
 }
 
 /// Whether an attempt that is under way is over with this, without an answer.

@@ -148,7 +148,10 @@ mod tests {
 
     #[test]
     fn ids_are_ordered_as_frames_are() {
-        let ids = ["3.1", "4.0", "4.1", "4.2", "4.1.0.1", "4.1.0.2", "4.1.5", "4.1.5.1", "4.1.12", "5.0", "5.1", "10.1"];
+        let ids = [
+            "3.1", "4.0", "4.1", "4.2", "4.1.0.1", "4.1.0.2", "4.1.5", "4.1.5.1", "4.1.12", "5.0", "5.1",
+            "10.1",
+        ];
         let parsed: Vec<FrameId> = ids.iter().map(|id| id.parse().unwrap()).collect();
         assert!(parsed.is_sorted(), "{parsed:?}");
     }

@@ -122,7 +122,9 @@ impl Frames {
 
     fn may_wait(&self) -> Result<(), ResumeError> {
         match self.seen {
-            Some(FrameId { seq, place: Place::Answer { .. } }) if self.feed.answering() == Some(seq) => Ok(()),
+            Some(FrameId { seq, place: Place::Answer { .. } }) if self.feed.answering() == Some(seq) => {
+                Ok(())
+            }
             _ => Err(ResumeError::NoSuchFrame),
         }
     }
@@ -176,7 +178,9 @@ impl Frames {
         }
         // What it has seen is gone, and it is told so.
         let is_gone = match (item, seen.place) {
-            (Item::Reset(reset), Place::Answer { attempt, .. }) => (reset.request, reset.attempt) == (seen.seq, attempt),
+            (Item::Reset(reset), Place::Answer { attempt, .. }) => {
+                (reset.request, reset.attempt) == (seen.seq, attempt)
+            }
             _ => false,
         };
         if !is_gone {

@@ -27,7 +27,7 @@ pub(crate) struct Told {
     /// As it is in the journal.
     pub(crate) event: Arc<Event>,
     /// What it says, if it is one of the runtime's own.
-    pub(crate) body: Option<Body>,
+    pub(crate) body: Option<Box<Body>>,
     /// Whether the run rests after it, so that a stream may have ended there.
     pub(crate) rests: bool,
 }

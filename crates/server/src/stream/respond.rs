@@ -13,8 +13,9 @@ use bytes::Bytes;
 use futures_util::stream;
 use tokio_util::sync::CancellationToken;
 use weir_engine::{Address, Engine};
-use weir_types::{RunId, Seq};
+use weir_types::Seq;
 
+use super::begin::Begun;
 use super::feed::{Feed, Scope};
 use super::frame::FrameId;
 use super::frames::{Frames, ResumeError};
@@ -38,22 +39,46 @@ pub(crate) enum Leaving {
     Cancels,
 }
 
-/// Answers with a stream, from after an event or a frame on.
+/// What is streamed.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    /// Whose.
+    pub(crate) address: Address,
+    /// A run of it, or everything.
+    pub(crate) scope: Scope,
+    /// The last event before it.
+    pub(crate) after: Seq,
+    /// What the client has seen of it.
+    pub(crate) seen: Option<FrameId>,
+}
+
+impl Source {
+    /// A run, from its start.
+    pub(crate) fn run(begun: &Begun) -> Self {
+        Self {
+            address: begun.address.clone(),
+            scope: Scope::Run(begun.run),
+            after: Seq(begun.started.0.saturating_sub(1)),
+            seen: None,
+        }
+    }
+}
+
+/// Answers with a stream.
 ///
 /// # Errors
 /// When the client says it has seen a frame that is not in it.
 pub(crate) async fn respond(
     app: &App,
     caller: &Caller,
-    address: &Address,
-    (scope, after): (Scope, Seq),
+    source: &Source,
     encoder: Box<dyn Encoder>,
-    seen: Option<FrameId>,
     leaving: Leaving,
 ) -> Result<Response, Error> {
-    let mut headers = headers(address, scope, &*encoder);
-    let feed = Feed::new(&app.engine, &app.journal, address, scope, after, seen).await?;
-    let frames = Frames::after(feed, encoder, seen).await.map_err(|error| match error {
+    let Source { address, seen, .. } = source;
+    let mut headers = headers(source, &*encoder);
+    let feed = Feed::new(&app.engine, &app.journal, source).await?;
+    let frames = Frames::after(feed, encoder, *seen).await.map_err(|error| match error {
         ResumeError::NoSuchFrame => no_such_frame(),
         ResumeError::Engine(error) => error.into(),
     })?;
@@ -74,7 +99,7 @@ pub(crate) async fn respond(
     Ok((headers, Body::from_stream(body)).into_response())
 }
 
-fn headers(address: &Address, scope: Scope, encoder: &dyn Encoder) -> HeaderMap {
+fn headers(source: &Source, encoder: &dyn Encoder) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -87,8 +112,8 @@ fn headers(address: &Address, scope: Scope, encoder: &dyn Encoder) -> HeaderMap 
             headers.insert(header, value);
         }
     };
-    name("x-weir-session", address.session.to_string());
-    if let Scope::Run(run) = scope {
+    name("x-weir-session", source.address.session.to_string());
+    if let Scope::Run(run) = source.scope {
         name("x-weir-run", run.to_string());
     }
     headers
@@ -177,11 +202,5 @@ impl Drop for Leave {
                 tracing::warn!(session = %address, %error, "a run whose client left could not be cancelled");
             }
         });
-    }
-}
-
-impl From<RunId> for Scope {
-    fn from(run: RunId) -> Self {
-        Self::Run(run)
     }
 }

@@ -14,7 +14,7 @@ use weir_types::{Block, BranchName, RunId, Seq, SessionId};
 use super::begin::{Turn, begin, locate};
 use super::feed::Scope;
 use super::frame::{FrameId, Place};
-use super::respond::{Leaving, last_event_id, respond};
+use super::respond::{Leaving, Source, last_event_id, respond};
 use crate::access;
 use crate::app::App;
 use crate::auth::Caller;
@@ -95,7 +95,8 @@ async fn chat(
 ) -> Result<Response, Error> {
     refuse_last_event_id(&headers)?;
     let format = format(query.format.as_deref())?;
-    let session = body.session.as_deref().map(|session| address(session, body.branch.as_deref())).transpose()?;
+    let session =
+        body.session.as_deref().map(|session| address(session, body.branch.as_deref())).transpose()?;
     if session.is_none() && body.branch.is_some() {
         return Err(Error::bad("a branch without its session", "send the session, too"));
     }
@@ -110,8 +111,7 @@ async fn chat(
     };
     let begun = begin(&app, &caller, turn).await?;
     let encoder = format.encoder(Named { agent, run: begun.run });
-    let from = (Scope::Run(begun.run), Seq(begun.started.0 - 1));
-    respond(&app, &caller, &begun.address, from, encoder, None, leaving(query.cancel_on_disconnect)).await
+    respond(&app, &caller, &Source::run(&begun), encoder, leaving(query.cancel_on_disconnect)).await
 }
 
 /// Follow a run, from its start or from where `Last-Event-ID` says.
@@ -142,10 +142,9 @@ async fn run(
     let agent = access::agent_of(&app, &caller, &address).await?;
     let run: RunId = run.parse().map_err(|_| Error::missing("run"))?;
     let begun = locate(&app, &address, run).await?;
-    let seen = last_event_id(&headers)?;
+    let source = Source { seen: last_event_id(&headers)?, ..Source::run(&begun) };
     let encoder = format.encoder(Named { agent, run });
-    let from = (Scope::Run(run), Seq(begun.started.0 - 1));
-    respond(&app, &caller, &address, from, encoder, seen, leaving(query.cancel_on_disconnect)).await
+    respond(&app, &caller, &source, encoder, leaving(query.cancel_on_disconnect)).await
 }
 
 /// Follow a session: every event there is, or after one, and whatever happens from then on. Native frames.
@@ -176,8 +175,8 @@ async fn events(
         Some(seen) => before_answer(&app, &address, seen).await?,
         None => Seq(query.after.unwrap_or_default()),
     };
-    let encoder = Box::new(Native::default());
-    respond(&app, &caller, &address, (Scope::Session, after), encoder, seen, Leaving::GoesOn).await
+    let source = Source { address, scope: Scope::Session, after, seen };
+    respond(&app, &caller, &source, Box::new(Native::default()), Leaving::GoesOn).await
 }
 
 /// Where to begin so that the frame comes by: before its event, and before the request whose answer was being given then.
