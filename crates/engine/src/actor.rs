@@ -39,6 +39,7 @@ use crate::address::Address;
 use crate::draft::{Beside, Draft, Nature};
 use crate::error::EngineError;
 use crate::files::SessionFiles;
+use crate::input::By;
 use crate::live::Live;
 use crate::outcome::Outcome;
 use crate::poke::Poke;
@@ -52,8 +53,8 @@ pub(crate) enum Command {
     Input {
         /// What, in order; a session that begins does so with the first.
         bodies: Vec<Body>,
-        /// Who.
-        actor: String,
+        /// Who, and why.
+        by: By,
         /// Told when it is durable.
         reply: Reply,
     },
@@ -418,7 +419,8 @@ impl Actor {
     fn resumed(&mut self, reason: ResumeReason, resume: &Resume) {
         self.hold = Hold::Claiming;
         let (owner, about) = (self.shared.setup.owners.me(), self.about(None));
-        let about = About { actor: resume.actor.clone().or(about.actor.clone()), ..about };
+        let actor = resume.actor.clone().or(about.actor.clone());
+        let about = About { actor, causation: resume.cause, ..about };
         let resumed = SessionResumed { reason, owner, budget: resume.budget };
         let id = weir_journal::mint();
         let beside = Beside { id, parts: self.raise(resume, id, &about) };

@@ -290,7 +290,7 @@ impl Engine {
         pretends: bool,
     ) -> Result<Answered, EngineError> {
         let address = question.address;
-        match input::post(&self.0, &address, body, &by).await {
+        match input::post(&self.0, &address, body, &self.by(&by)).await {
             Ok(seq) => Ok(Answered { address, seq, pretends }),
             Err(EngineError::Approval(ApprovalError::NotAsked { .. })) => {
                 Err(not_asked(&*self.0.setup.journal, address, call).await?.into())

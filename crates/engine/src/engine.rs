@@ -9,7 +9,7 @@ use weir_kernel::{
     Allowance, Body, ExternalSignal, FileWritten, RunCancelRequested, Session, SessionClosed, SessionCreated,
     SessionHalted, SessionUpdated, UserMessage, Verdict,
 };
-use weir_types::{Block, BranchName, Json, Message, Seq};
+use weir_types::{Block, BranchName, EventId, Json, Message, Seq};
 use weir_workspace::{Change, Files};
 
 use crate::actor::{Command, Resume, attrs, within_budgets};
@@ -20,7 +20,7 @@ use crate::draft::Draft;
 use crate::error::EngineError;
 use crate::files;
 use crate::hooks;
-use crate::input;
+use crate::input::{self, By};
 use crate::outcome::Outcome;
 use crate::owners::Standing;
 use crate::purses::{self, Balance};
@@ -32,7 +32,7 @@ use crate::watch::Updates;
 
 /// Runs sessions. Cheap to clone; all clones are the same engine.
 #[derive(Clone)]
-pub struct Engine(pub(crate) Arc<Shared>);
+pub struct Engine(pub(crate) Arc<Shared>, Option<EventId>);
 
 /// A session to begin.
 #[derive(Clone, Debug, Default)]
@@ -76,7 +76,18 @@ impl Engine {
             shared.tasks.spawn(adopt::work(Arc::clone(&shared)));
             shared.tasks.spawn(adopt::tick(Arc::clone(&shared)));
         }
-        Ok(Self(shared))
+        Ok(Self(shared, None))
+    }
+
+    /// The same engine; what comes from outside through it is written down with this event as its cause, by which it can be
+    /// found again ([`weir_journal::Journal::children`]).
+    #[must_use]
+    pub fn because(&self, cause: EventId) -> Self {
+        Self(Arc::clone(&self.0), Some(cause))
+    }
+
+    pub(crate) fn by(&self, actor: &str) -> By {
+        By { actor: actor.to_owned(), cause: self.1 }
     }
 
     /// Stops. What is under way is interrupted as by a crash, and goes on when an engine takes it up again.
@@ -136,7 +147,7 @@ impl Engine {
         hooks::ask(&self.0, address, &bodies, actor).await?;
         input::command(&self.0, address, |reply| Command::Input {
             bodies: bodies.clone(),
-            actor: actor.to_owned(),
+            by: self.by(actor),
             reply,
         })
         .await
@@ -147,7 +158,16 @@ impl Engine {
     /// # Errors
     /// When another process runs it, or there is nothing to go on with.
     pub async fn resume(&self, address: &Address) -> Result<Seq, EngineError> {
-        self.go_on(address, Resume::default()).await
+        self.go_on(address, Resume { cause: self.1, ..Resume::default() }).await
+    }
+
+    /// The same, and who asked for it is written down.
+    ///
+    /// # Errors
+    /// Those of [`Engine::resume`].
+    pub async fn resume_for(&self, address: &Address, actor: &str) -> Result<Seq, EngineError> {
+        let resume = Resume { actor: Some(actor.to_owned()), budget: None, cause: self.1 };
+        self.go_on(address, resume).await
     }
 
     /// The same with more than a limit had left: for the run, or for the purse that had too little.
@@ -168,7 +188,7 @@ impl Engine {
                 format!("`{actor}` may not raise a budget; only an administrator of the data directory may");
             return Err(EngineError::Denied(denied));
         }
-        let resume = Resume { actor: Some(actor.to_owned()), budget: Some(budget) };
+        let resume = Resume { actor: Some(actor.to_owned()), budget: Some(budget), cause: self.1 };
         self.go_on(address, resume).await
     }
 
@@ -217,7 +237,7 @@ impl Engine {
     /// When there is no such session, or it is closed.
     pub async fn post(&self, address: &Address, said: Said) -> Result<Seq, EngineError> {
         let (body, actor) = message(said);
-        input::post(&self.0, address, body, &actor).await
+        input::post(&self.0, address, body, &self.by(&actor)).await
     }
 
     /// Tells a session that something happened.
@@ -272,7 +292,7 @@ impl Engine {
     }
 
     async fn input(&self, address: &Address, body: impl Into<Body>, actor: &str) -> Result<Seq, EngineError> {
-        input::post(&self.0, address, body.into(), actor).await
+        input::post(&self.0, address, body.into(), &self.by(actor)).await
     }
 
     /// Forks a session at an event. What was open there is closed on the new branch.
@@ -337,7 +357,8 @@ impl Engine {
         changes: &[Change],
         actor: &str,
     ) -> Result<Seq, EngineError> {
-        input::post_all(&self.0, address, changes.iter().map(files::body_of).collect(), actor).await
+        let bodies = changes.iter().map(files::body_of).collect();
+        input::post_all(&self.0, address, bodies, &self.by(actor)).await
     }
 
     /// A past request, made again; `n` counts from 1.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use weir_journal::{AppendError, Expected, Ownership, Part};
 use weir_kernel::{About, Body, Lifecycle};
-use weir_types::{Seq, StopReason};
+use weir_types::{EventId, Seq, StopReason};
 
 use crate::actor::{Command, Reply, Standing, attrs};
 use crate::address::Address;
@@ -19,6 +19,21 @@ use crate::store;
 
 /// How often an input is tried again when others append at the same moment.
 const TRIES_MAX: usize = 100;
+
+/// Who something comes from, and what led to it.
+#[derive(Clone, Debug)]
+pub(crate) struct By {
+    /// Who.
+    pub(crate) actor: String,
+    /// What led to it.
+    pub(crate) cause: Option<EventId>,
+}
+
+impl By {
+    pub(crate) fn about(&self, about: About) -> About {
+        About { actor: Some(self.actor.clone()), causation: self.cause.or(about.causation), ..about }
+    }
+}
 
 /// Sends a command to the session's task, started if need be, and waits until it is durable.
 pub(crate) async fn command(
@@ -51,9 +66,9 @@ pub(crate) async fn post(
     shared: &Arc<Shared>,
     address: &Address,
     body: Body,
-    actor: &str,
+    by: &By,
 ) -> Result<Seq, EngineError> {
-    post_all(shared, address, vec![body], actor).await
+    post_all(shared, address, vec![body], by).await
 }
 
 /// The same with several, together or not at all.
@@ -61,11 +76,11 @@ pub(crate) async fn post_all(
     shared: &Arc<Shared>,
     address: &Address,
     bodies: Vec<Body>,
-    actor: &str,
+    by: &By,
 ) -> Result<Seq, EngineError> {
-    hooks::ask(shared, address, &bodies, actor).await?;
+    hooks::ask(shared, address, &bodies, &by.actor).await?;
     if let Some(handle) = shared.find(address) {
-        let input = |reply| Command::Input { bodies: bodies.clone(), actor: actor.to_owned(), reply };
+        let input = |reply| Command::Input { bodies: bodies.clone(), by: by.clone(), reply };
         if !bodies.iter().any(decides)
             && let Some(answer) = send(&handle, input).await
         {
@@ -74,7 +89,7 @@ pub(crate) async fn post_all(
     }
     let mut last = None;
     for _ in 0..TRIES_MAX {
-        match append(shared, address, &bodies, actor).await {
+        match append(shared, address, &bodies, by).await {
             Err(EngineError::Append(error)) if matches!(*error, AppendError::Conflict { .. }) => {
                 last = Some(EngineError::Append(error));
             }
@@ -84,12 +99,7 @@ pub(crate) async fn post_all(
     Err(last.unwrap_or_else(|| EngineError::NoSession(address.clone())))
 }
 
-async fn append(
-    shared: &Shared,
-    address: &Address,
-    bodies: &[Body],
-    actor: &str,
-) -> Result<Seq, EngineError> {
+async fn append(shared: &Shared, address: &Address, bodies: &[Body], by: &By) -> Result<Seq, EngineError> {
     let journal = &*shared.setup.journal;
     let loaded = store::load(journal, address).await?;
     let Some(loaded) = loaded.filter(|loaded| loaded.session.created.is_some()) else {
@@ -106,7 +116,7 @@ async fn append(
     }
     approvals::check_all(address, &session, bodies)?;
     let run = session.run.as_ref().map(|run| run.id);
-    let about = About { actor: Some(actor.to_owned()), run, ..About::default() };
+    let about = by.about(About { run, ..About::default() });
     for body in bodies {
         draft.add(&mut session, body.clone(), about.clone(), Nature::Fact);
     }

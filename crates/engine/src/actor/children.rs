@@ -21,6 +21,7 @@ use crate::approvals::CHILD;
 use crate::draft::{Draft, Nature, new_event};
 use crate::error::EngineError;
 use crate::family::{self, Child, Waiting};
+use crate::input::By;
 use crate::setup::Runnable;
 use crate::shared::Shared;
 use crate::store;
@@ -160,7 +161,7 @@ impl Actor {
 
     /// Whoever stops a call stops the session behind it, also one that waits.
     pub(super) async fn cancel_children(&mut self) {
-        let actor = self.principal().to_owned();
+        let by = By { actor: self.principal().to_owned(), cause: None };
         let journal = &*self.shared.setup.journal;
         // A child that cannot be reached ends by its own limits.
         let children = family::behind(journal, self.address.session, &self.session).await;
@@ -169,7 +170,7 @@ impl Actor {
                 continue;
             }
             let cancel = RunCancelRequested {}.into();
-            let _ = crate::input::post(&self.shared, &child, cancel, &actor).await;
+            let _ = crate::input::post(&self.shared, &child, cancel, &by).await;
             // One that waited has no process that would hear of it.
             let _ = self.shared.activate(&child);
         }

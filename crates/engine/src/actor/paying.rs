@@ -36,6 +36,8 @@ pub(crate) struct Resume {
     pub(crate) actor: Option<String>,
     /// How much more it may use.
     pub(crate) budget: Option<Allowance>,
+    /// The event that led to it.
+    pub(crate) cause: Option<EventId>,
 }
 
 /// The agent with the limits that count: the smaller of its own and its project's. Where it can have others work for it, those

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use tokio::time::Instant;
 use weir_journal::{PAGE_MAX, now};
-use weir_kernel::{About, Body, Entry, FoldError, Lifecycle, ResumeReason, Trigger, time_left_ms};
+use weir_kernel::{Body, Entry, FoldError, Lifecycle, ResumeReason, Trigger, time_left_ms};
 use weir_models::{ModelError, Piece};
 use weir_types::{StopReason, Timestamp};
 
@@ -172,13 +172,13 @@ impl Actor {
         self.stay.is_asked_for();
         self.is_working();
         match command {
-            Command::Input { bodies, actor, reply } => {
+            Command::Input { bodies, by, reply } => {
                 if let Err(error) = self.acceptable(&bodies) {
                     let _ = reply.send(Err(error));
                     return;
                 }
                 for body in bodies {
-                    let about = About { actor: Some(actor.clone()), ..self.about(None) };
+                    let about = by.about(self.about(None));
                     self.draft.add(&mut self.session, body, about, Nature::Fact);
                 }
                 self.replies.push(reply);

@@ -274,3 +274,38 @@ async fn nothing_is_waited_for_beyond_the_wall_clock() {
         assert_eq!(said.iter().any(|line| line.contains("outcome unknown")), unknown, "{said:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_request_led_to_is_found_by_it() {
+    let world = World::new();
+    world.agent("parrot", vec![on_user("", "yes")], &[]);
+    let process = world.start().await;
+    let (engine, address) = (&process.engine, process.engine.new_address());
+    let causes: Vec<_> = (0..5).map(|_| weir_journal::mint()).collect();
+    engine.because(causes[0]).begin(&address, new("parrot"), said("one")).await.unwrap();
+    engine.settle(&address).await.unwrap();
+    engine.because(causes[1]).say(&address, said("two")).await.unwrap();
+    engine.settle(&address).await.unwrap();
+    engine.because(causes[2]).halt(&address, "lunch", "user:test").await.unwrap();
+    engine.because(causes[3]).resume_for(&address, "user:boss").await.unwrap();
+    engine.settle(&address).await.unwrap();
+    engine.because(causes[4]).close(&address, "done", "user:test").await.unwrap();
+    let mut found = Vec::new();
+    for cause in causes {
+        let events = world.journal.children(cause, weir_types::Position(0), 10).await.unwrap();
+        found.push(events.iter().map(|event| event.kind.to_string()).collect::<Vec<_>>().join(" "));
+    }
+    assert_eq!(
+        found,
+        [
+            "session.created user.message",
+            "user.message",
+            "session.halted",
+            "session.resumed",
+            "session.closed"
+        ]
+    );
+    let resumed =
+        world.events(&address).await.into_iter().filter(|event| event.kind.as_str() == "session.resumed");
+    assert!(resumed.last().unwrap().meta.as_str().contains(r#""actor":"user:boss""#));
+}
