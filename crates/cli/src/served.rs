@@ -12,7 +12,7 @@ use weir_engine::{Agents, AsksFirst, Explained, Hooks, ProjectHooks, Runnable};
 use weir_server::{Build, Builds};
 use weir_types::{Hash, Wire};
 
-use crate::agents::{AgentError, Makings};
+use crate::agents::{self, AgentError, Makings};
 
 /// Builds in memory, besides the one that is deployed: sessions go on with what they began with.
 const KEPT_MAX: usize = 16;
@@ -68,6 +68,13 @@ impl Served {
         self.read(read).await
     }
 
+    /// The same build, if it can be deployed.
+    pub(crate) async fn check(&self, ready: &Ready) -> Result<(), AgentError> {
+        let (build, directory) = (Arc::clone(&ready.build), self.0.makings.directory.clone());
+        let checked = tokio::task::spawn_blocking(move || agents::check(&build.manifest, &directory));
+        checked.await.map_err(|error| AgentError::BrokenOff(error.to_string()))?
+    }
+
     /// What new sessions begin with from now on.
     pub(crate) fn deploy(&self, ready: Arc<Ready>) {
         *self.0.current.write().unwrap_or_else(PoisonError::into_inner) = Some(ready);
@@ -78,7 +85,7 @@ impl Served {
     }
 
     /// The build with this hash, from memory or from the disk.
-    async fn ready(&self, hash: Hash) -> Result<Arc<Ready>, AgentError> {
+    pub(crate) async fn ready(&self, hash: Hash) -> Result<Arc<Ready>, AgentError> {
         if let Some(known) = self.known(hash) {
             return Ok(known);
         }

@@ -27,6 +27,11 @@ impl PolicyGate {
         Self { policies: policies.map_err(|error| [error.to_string(), error.help().into_owned()]) }
     }
 
+    /// Why the policies cannot be read, and what to do about it.
+    pub(crate) fn problem(&self) -> Option<&[String; 2]> {
+        self.policies.as_ref().err()
+    }
+
     /// A question to the policies; without any, the answer is no.
     fn ask(&self, question: impl FnOnce(&Policies) -> Decision) -> Decision {
         match &self.policies {

@@ -55,6 +55,7 @@ mod address;
 mod approvals;
 mod budgets;
 mod credentials;
+mod deployments;
 mod engine;
 mod error;
 mod outcome;
@@ -92,6 +93,7 @@ pub use credentials::{
     CredentialError, CredentialFile, CredentialFileError, Credentials, Entry, Given, Holder, HolderError,
     Resolved, is_header_name,
 };
+pub use deployments::{Deploy, DeployError, DeploymentMade, Deployments};
 pub use engine::{Engine, New, Said};
 pub use error::{EngineError, Explained};
 pub use hooks::{HOOK_DEADLINE, HookMeans, Hooks, ProjectHooks, Refusal, describe};

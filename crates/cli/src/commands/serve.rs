@@ -7,16 +7,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
+use weir_engine::{Deploy, Deployments};
 use weir_journal::Journal;
+use weir_journal_sqlite::SqliteJournal;
 use weir_server::auth::{Auth, Caller};
-use weir_server::{App, Parts, Settings, serve};
-use weir_types::{Explain, Fault};
+use weir_server::{App, Builds, Parts, Settings, serve};
+use weir_types::{Explain, Fault, Hash};
 
-use crate::agents::Makings;
+use crate::agents::{AgentError, Makings, missing_keys};
 use crate::commands::Context;
 use crate::host::Host;
 use crate::identity::ADMINS;
@@ -41,6 +44,9 @@ the server is there again.";
 /// How long requests may take to come to their end once the server is told to stop.
 const FAREWELL: Duration = Duration::from_secs(10);
 
+/// How long to wait before deployments are followed again after they could not be.
+const FOLLOW_AGAIN: Duration = Duration::from_secs(1);
+
 /// The arguments of `weir serve`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -51,7 +57,7 @@ pub(crate) struct Args {
     /// The port; 0 lets the system choose one.
     #[arg(long, env = "PORT", default_value_t = 8080)]
     port: u16,
-    /// The build to serve: its hash, the beginning of one, or `latest`.
+    /// Deploy this build first: its hash, the beginning of one, or `latest`. Without it, what was deployed last is served.
     #[arg(long, value_name = "HASH")]
     manifest: Option<String>,
     /// The project's directory, if the build has programs or secrets there.
@@ -127,18 +133,21 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     let journal = Arc::new(journal);
     let makings = Makings::new(&args.directory, &context.data_dir, &args.tools);
     let served = Served::new(makings.over(Arc::clone(&journal), Arc::clone(&blobs)));
-    deploy(args, &served, began).await?;
+    let deployments = deployed(args, &served, &*journal, context.identity.real()).await?;
+    tell_deployed(&served, began);
     let host = Host::adopting(journal, blobs, &context.data_dir, &served).await?;
     info!(took_ms = ms(began), "engine started");
     let app = App::new(Parts {
         engine: host.engine.clone(),
         journal: Arc::clone(&host.journal) as Arc<dyn Journal>,
         blobs: Arc::clone(&host.blobs),
-        builds: Arc::new(served),
+        builds: Arc::new(served.clone()),
         auth: auth(context),
         settings: Settings::default(),
     });
+    let following = tokio::spawn(follow(served, Arc::clone(&host.journal), deployments));
     let ended = until_told(listener, app, signals, began).await;
+    following.abort();
     host.stop().await;
     info!("stopped");
     ended
@@ -148,17 +157,60 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })
 }
 
-/// Deploys what the command line names, before anybody can ask for it.
-async fn deploy(args: &Args, served: &Served, began: Instant) -> Outcome {
-    let Some(which) = &args.manifest else {
-        warn!(
-            "no manifest: only the persistence layer is served; `--manifest latest` serves what `weir build` made"
-        );
-        return Ok(());
+/// Deploys what the command line names, or takes up what was deployed last. Nothing is written down before it is known to be
+/// good.
+async fn deployed(args: &Args, served: &Served, journal: &dyn Journal, by: &str) -> Outcome<Deployments> {
+    if let Some(which) = &args.manifest {
+        let ready = served.find(which).await?;
+        served.check(&ready).await?;
+        Deployments::make(journal, Deploy::Build(ready.build().hash), by).await?;
+    }
+    let deployments = Deployments::read(journal).await?;
+    if let Some(hash) = deployments.current() {
+        take_up(served, hash).await?;
+    }
+    Ok(deployments)
+}
+
+fn tell_deployed(served: &Served, began: Instant) {
+    let Some(build) = served.current() else {
+        warn!("nothing is deployed: the persistence layer is served alone, until `weir deploy latest`");
+        return;
     };
-    let ready = served.find(which).await?;
-    let build = ready.build();
-    info!(manifest = %build.hash, agents = build.manifest.agents.len(), took_ms = ms(began), "manifest loaded");
+    let agents = build.manifest.agents.len();
+    info!(manifest = %build.hash, agents, took_ms = ms(began), "manifest loaded");
+    for variable in missing_keys(&build.manifest) {
+        warn!(variable, "a model needs a key that is not set; agents that use it cannot answer");
+    }
+}
+
+/// Takes up whatever is deployed while the server runs. What cannot be had changes nothing.
+async fn follow(served: Served, journal: Arc<SqliteJournal>, mut known: Deployments) {
+    loop {
+        let mut news = known.follow(&*journal);
+        while let Some(Ok(made)) = news.next().await {
+            let manifest = made.manifest;
+            match take_up(&served, manifest).await {
+                Ok(()) => info!(%manifest, by = made.by, rollback = made.rollback, "deployed"),
+                Err(error) => {
+                    error!(%manifest, code = error.code(), %error, "cannot deploy: what was there before goes on");
+                }
+            }
+        }
+        // A tail that fails is begun again; nothing is lost by it.
+        tokio::time::sleep(FOLLOW_AGAIN).await;
+        if let Ok(read) = Deployments::read(&*journal).await {
+            if let Some(hash) = read.current().filter(|_| read != known) {
+                let _ = take_up(&served, hash).await;
+            }
+            known = read;
+        }
+    }
+}
+
+async fn take_up(served: &Served, hash: Hash) -> Result<(), AgentError> {
+    let ready = served.ready(hash).await?;
+    served.check(&ready).await?;
     served.deploy(ready);
     Ok(())
 }
