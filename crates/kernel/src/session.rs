@@ -55,6 +55,9 @@ pub struct Session {
     /// What someone has said yes to for as long as this branch goes on.
     #[serde(default)]
     pub standing: Vec<Standing>,
+    /// The groups that whoever said yes came with, as of their latest yes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub approvers: BTreeMap<String, Vec<String>>,
 }
 
 /// A yes to every call of a tool that the same rule asks about.

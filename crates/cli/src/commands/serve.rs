@@ -219,7 +219,7 @@ async fn take_up(served: &Served, hash: Hash) -> Result<(), AgentError> {
 fn auth(context: &Context) -> Auth {
     let principal = context.identity.principal().to_owned();
     let groups = if context.identity.is_owner() { vec![ADMINS.to_owned()] } else { Vec::new() };
-    Auth { local: Some(Caller { principal, groups }) }
+    Auth { local: Some(Caller { principal, groups }), admins: context.identity.admins() }
 }
 
 /// Serves until a signal comes, and then until what is under way has come to its end or the time is up.

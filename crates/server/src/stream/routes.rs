@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_engine::Address;
 use weir_journal::PAGE_MAX;
-use weir_types::{Block, BranchName, RunId, Seq, SessionId};
+use weir_types::{Block, RunId, Seq};
 
 use super::begin::{Turn, begin, locate};
 use super::feed::Scope;
@@ -95,14 +95,18 @@ async fn chat(
 ) -> Result<Response, Error> {
     refuse_last_event_id(&headers)?;
     let format = format(query.format.as_deref())?;
-    let session =
-        body.session.as_deref().map(|session| address(session, body.branch.as_deref())).transpose()?;
-    if session.is_none() && body.branch.is_some() {
-        return Err(Error::bad("a branch without its session", "send the session, too"));
-    }
-    if let Some(address) = &session {
-        belongs(&app, &caller, address, &agent).await?;
-    }
+    access::agent(&app, &caller, &agent)?;
+    let session = match &body.session {
+        Some(session) => {
+            let address = access::session(&app, &caller, session, body.branch.as_deref()).await?;
+            belongs(&app, &address, &agent).await?;
+            Some(address)
+        }
+        None if body.branch.is_some() => {
+            return Err(Error::bad("a branch without its session", "send the session, too"));
+        }
+        None => None,
+    };
     let turn = Turn {
         agent: agent.clone(),
         session,
@@ -138,8 +142,8 @@ async fn run(
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let format = format(query.format.as_deref())?;
-    let address = address(&session, query.branch.as_deref())?;
-    let agent = access::agent_of(&app, &caller, &address).await?;
+    let address = access::session(&app, &caller, &session, query.branch.as_deref()).await?;
+    let agent = agent_of(&app, &address).await?;
     let run: RunId = run.parse().map_err(|_| Error::missing("run"))?;
     let begun = locate(&app, &address, run).await?;
     let source = Source { seen: last_event_id(&headers)?, ..Source::run(&begun) };
@@ -168,8 +172,7 @@ async fn events(
     Query(query): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let address = address(&session, query.branch.as_deref())?;
-    access::agent_of(&app, &caller, &address).await?;
+    let address = access::session(&app, &caller, &session, query.branch.as_deref()).await?;
     let seen = last_event_id(&headers)?;
     let after = match seen {
         Some(seen) => before_answer(&app, &address, seen).await?,
@@ -223,16 +226,15 @@ pub(crate) fn format(word: Option<&str>) -> Result<Format, Error> {
     })
 }
 
-/// What is not an id cannot be the id of anything.
-pub(crate) fn address(session: &str, branch: Option<&str>) -> Result<Address, Error> {
-    let session: SessionId = session.parse().map_err(|_| Error::missing("session"))?;
-    let branch = branch.map_or(Ok(BranchName::main()), str::parse);
-    Ok(Address { session, branch: branch.map_err(|_| Error::missing("session"))? })
+/// The agent of a session.
+pub(crate) async fn agent_of(app: &App, address: &Address) -> Result<String, Error> {
+    let listed = app.journal.listed(&Address::main(address.session).branch_id()).await?;
+    listed.and_then(|listed| listed.attrs.agent).ok_or_else(|| Error::missing("session"))
 }
 
 /// A session of someone else is not there; one of another agent is somewhere else.
-async fn belongs(app: &App, caller: &Caller, address: &Address, agent: &str) -> Result<(), Error> {
-    let of = access::agent_of(app, caller, address).await?;
+async fn belongs(app: &App, address: &Address, agent: &str) -> Result<(), Error> {
+    let of = agent_of(app, address).await?;
     if of != agent {
         return Err(Error::bad(
             format!("session {address} belongs to agent `{of}`"),
