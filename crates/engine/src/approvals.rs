@@ -26,7 +26,7 @@ pub use self::error::{ApprovalError, How};
 pub(crate) const ON_INTERRUPT: &str = "on_interrupt: ask";
 
 /// The rule under which a call waits for the session behind it.
-pub(crate) const CHILD: &str = "child";
+pub const CHILD: &str = "child";
 
 /// A call that someone has to decide about.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use weir_blobs::Blobs;
 use weir_engine::{Engine, Explained, provision};
 use weir_journal::Journal;
@@ -112,6 +113,8 @@ pub struct Inner {
     pub(crate) metrics: Metrics,
     /// Told when the server is about to stop: what would go on by itself, such as a stream, comes to its end.
     pub(crate) stopping: CancellationToken,
+    /// What goes on after the request that began it.
+    pub(crate) tasks: TaskTracker,
 }
 
 impl App {
@@ -129,6 +132,7 @@ impl App {
             settings,
             metrics: Metrics::default(),
             stopping: CancellationToken::new(),
+            tasks: TaskTracker::new(),
         }))
     }
 }

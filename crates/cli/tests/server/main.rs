@@ -5,3 +5,4 @@
 mod deploying;
 mod kit;
 mod serving;
+mod streaming;
