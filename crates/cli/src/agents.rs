@@ -91,6 +91,14 @@ pub(crate) enum AgentError {
         /// Its model.
         model: String,
     },
+    /// Its policy cannot be read, so that it would say no to everything.
+    #[error("the build's policy cannot be read: {why}")]
+    Policy {
+        /// Why.
+        why: String,
+        /// What to do.
+        help: String,
+    },
     /// No build is deployed.
     #[error("no build is deployed, so there are no agents")]
     NothingDeployed,
@@ -115,6 +123,7 @@ impl Explain for AgentError {
             Self::Recorded(error) => error.code(),
             Self::NoHooks(_) => "cli::no-hooks",
             Self::NotRepeatable { .. } => "cli::not-repeatable",
+            Self::Policy { .. } => "cli::policy",
             Self::NothingDeployed => "cli::nothing-deployed",
             Self::NoCard(_) | Self::BrokenOff(_) => "cli::bug",
         }
@@ -135,6 +144,7 @@ impl Explain for AgentError {
             Self::Recorded(error) => error.help(),
             Self::NoHooks(_) => "say it from the project's directory".into(),
             Self::NotRepeatable { .. } => "test it with agents whose models are scripted".into(),
+            Self::Policy { help, .. } => help.clone().into(),
             Self::NothingDeployed => "deploy one: `weir build`, then `weir deploy latest`".into(),
             Self::NoCard(_) | Self::BrokenOff(_) => "please report this line and the command you ran".into(),
         }
@@ -151,6 +161,7 @@ impl Explain for AgentError {
                 Fault::Input
             }
             Self::Recorded(error) => error.fault(),
+            Self::Policy { .. } => Fault::Input,
             Self::NothingDeployed => Fault::Missing,
             Self::NoCard(_) | Self::BrokenOff(_) => Fault::Bug,
         }
@@ -352,6 +363,33 @@ pub(crate) fn prepared(
         tools: provision::tools(agent, &provision::offers(manifest, agent)),
         limits: limits(&agent.limits, iterations),
     })
+}
+
+/// Whether a build could run, for all that can be said without its surroundings. What only a key is missing for may get one.
+pub(crate) fn check(manifest: &Manifest, directory: &Path) -> Result<(), AgentError> {
+    if let Some([why, help]) = provision::policy_problem(manifest) {
+        return Err(AgentError::Policy { why, help });
+    }
+    for name in manifest.agents.keys() {
+        let agent = prepared(manifest, name, directory, None)?;
+        if agent.card.wire == Wire::Scripted {
+            scripted(script(manifest, &agent))?;
+        }
+    }
+    Ok(())
+}
+
+/// The variables that models of a build need a key in and that are not set.
+pub(crate) fn missing_keys(manifest: &Manifest) -> Vec<String> {
+    let needed = manifest.agents.values().filter_map(|agent| {
+        let card = manifest.models.get(&agent.model)?;
+        match (card.wire, key(&agent.model, card)) {
+            (Wire::Echo | Wire::Scripted | Wire::Replay, _) => None,
+            (_, Err(AgentError::NoKey { variable, .. })) => Some(variable),
+            _ => None,
+        }
+    });
+    needed.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }
 
 /// What an agent's system prompt is made of.

@@ -12,8 +12,9 @@ use weir_spec::Principal;
 use weir_types::{BranchId, BranchName, Explain, Fault, Hash, HashError, NameError, StreamName};
 
 use crate::commands::{
-    append, approvals, auth, backup, blob, branch, budget, build, cat, chat, completions, demo, diff, doctor,
-    fs, init, new, policy, prompt, schema, serve, session, streams, test, tools, transfer, verify, whoami,
+    append, approvals, auth, backup, blob, branch, budget, build, cat, chat, completions, demo, deploy, diff,
+    doctor, fs, init, new, policy, prompt, schema, serve, session, streams, test, tools, transfer, verify,
+    whoami,
 };
 use crate::exit::Exit;
 use crate::paint::When;
@@ -82,6 +83,10 @@ pub(crate) enum Command {
     Chat(chat::Args),
     /// Serve the agents of a build over HTTP.
     Serve(serve::Args),
+    /// Let new sessions begin with another build, also where a server runs.
+    Deploy(deploy::Args),
+    /// Go back to the build that was deployed before.
+    Rollback(deploy::RollbackArgs),
     /// Look at sessions, speak to them, and take them in hand.
     #[command(subcommand)]
     Session(session::Command),

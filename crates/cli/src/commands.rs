@@ -12,6 +12,7 @@ pub(crate) mod cat;
 pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod deploy;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod fs;
@@ -128,6 +129,8 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
         Command::Doctor(doctor::Args {}) => doctor::run(context).await,
         Command::Chat(args) => Box::pin(chat::run(&args, context)).await,
         Command::Serve(args) => Box::pin(serve::run(&args, context)).await,
+        Command::Deploy(args) => deploy::run(&args, context).await,
+        Command::Rollback(deploy::RollbackArgs {}) => deploy::rollback(context).await,
         Command::Approvals(args) => approvals::run(&args, context).await,
         Command::Approve(args) => approvals::approve(&args, context).await,
         Command::Deny(args) => approvals::deny(&args, context).await,

@@ -164,7 +164,7 @@ impl Identity {
         }
         let built = project::build(directory).await.map_err(project::failure)?;
         let gate = provision::gate(&built.manifest, admins(&self.data_dir));
-        Ok(if gate.is_admin(self.principal()) { Sees::Everything } else { only })
+        Ok(if gate.is_admin(self.principal().into()) { Sees::Everything } else { only })
     }
 }
 

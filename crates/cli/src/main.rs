@@ -24,6 +24,7 @@ mod run;
 mod scaffold;
 mod schemas;
 mod served;
+mod serving;
 mod show;
 mod store;
 mod table;

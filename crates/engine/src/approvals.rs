@@ -8,7 +8,7 @@ mod error;
 use weir_journal::{Journal, ListAfter, ListFilter, PAGE_MAX, Status, now};
 use weir_kernel::{ApprovalDenied, ApprovalGranted, Body, Call, CallState, Lifecycle, Session, Verdict};
 use weir_tools::Asked;
-use weir_types::{BranchId, CallId, Effect, Hash, Json, Kind, Seq, Timestamp};
+use weir_types::{BranchId, CallId, Effect, Hash, Json, Kind, Seq, Timestamp, Who};
 
 use crate::address::Address;
 use crate::draft::event_of;
@@ -26,7 +26,7 @@ pub use self::error::{ApprovalError, How};
 pub(crate) const ON_INTERRUPT: &str = "on_interrupt: ask";
 
 /// The rule under which a call waits for the session behind it.
-pub(crate) const CHILD: &str = "child";
+pub const CHILD: &str = "child";
 
 /// A call that someone has to decide about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,7 +170,7 @@ impl Engine {
         address: &Address,
         granted: ApprovalGranted,
     ) -> Result<Answered, EngineError> {
-        let asked = self.asked(address, granted.call, &granted.by).await?;
+        let asked = self.asked(address, granted.call, Who::new(&granted.by, &granted.groups)).await?;
         let pretends = asked.would_pretend(&granted)?;
         self.answer(asked, granted.call, granted.by.clone(), granted.into(), pretends).await
     }
@@ -185,7 +185,7 @@ impl Engine {
         address: &Address,
         granted: &ApprovalGranted,
     ) -> Result<bool, EngineError> {
-        let asked = self.asked(address, granted.call, &granted.by).await?;
+        let asked = self.asked(address, granted.call, Who::new(&granted.by, &granted.groups)).await?;
         asked.would_pretend(granted)
     }
 
@@ -194,7 +194,7 @@ impl Engine {
     /// # Errors
     /// When `by` may not, or nobody is asked about that call (any more). Then nothing was written down.
     pub async fn deny(&self, address: &Address, denied: ApprovalDenied) -> Result<Answered, EngineError> {
-        let asked = self.asked(address, denied.call, &denied.by).await?;
+        let asked = self.asked(address, denied.call, Who::new(&denied.by, &denied.groups)).await?;
         self.answer(asked, denied.call, denied.by.clone(), denied.into(), false).await
     }
 
@@ -242,7 +242,12 @@ impl Engine {
     ///
     /// # Errors
     /// When the agent cannot be had.
-    pub async fn may_decide(&self, approval: &Approval, by: &str) -> Result<bool, EngineError> {
+    pub async fn may_decide<'a>(
+        &self,
+        approval: &Approval,
+        by: impl Into<Who<'a>>,
+    ) -> Result<bool, EngineError> {
+        let by = by.into();
         let runnable = self.0.setup.agents.agent(&approval.agent, Some(approval.build)).await;
         let runnable = runnable.map_err(EngineError::Agent)?;
         let may = runnable.tools.may_approve(by, &approval.asker, &approval.agent);
@@ -267,7 +272,7 @@ impl Engine {
     }
 
     /// Finds the call, and whether that person may decide about it.
-    async fn asked(&self, address: &Address, call: CallId, by: &str) -> Result<Question, EngineError> {
+    async fn asked(&self, address: &Address, call: CallId, by: Who<'_>) -> Result<Question, EngineError> {
         let question = find(&self.0, address, call).await?;
         let Some(created) = &question.session.created else {
             return Err(EngineError::NoSession(question.address));
@@ -322,6 +327,7 @@ impl Question {
             return Ok(false);
         };
         let (principal, agent) = self.who();
+        let groups = self.session.created.as_ref().map_or(&[][..], |created| &created.groups);
         let parent = self.session.created.as_ref().and_then(|created| created.parent.as_ref());
         let decision = runnable.tools.authorize(&Asked {
             call: call.id,
@@ -331,6 +337,7 @@ impl Question {
             depth: parent.map_or(0, |parent| parent.depth),
             agent,
             principal,
+            groups,
             approved_by: Some(&granted.by),
         });
         // What the model asked for is decided again when it is taken up, and the model is told. What the approver made of

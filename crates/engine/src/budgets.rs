@@ -156,6 +156,7 @@ mod tests {
             agent: agent.to_owned(),
             manifest: Hash::ZERO,
             principal: "user:ada".to_owned(),
+            groups: vec![],
             title: None,
             labels: Default::default(),
             parent,

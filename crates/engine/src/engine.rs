@@ -9,7 +9,7 @@ use weir_kernel::{
     Allowance, Body, ExternalSignal, FileWritten, RunCancelRequested, Session, SessionClosed, SessionCreated,
     SessionHalted, SessionUpdated, UserMessage, Verdict,
 };
-use weir_types::{Block, BranchName, EventId, Json, Message, Seq};
+use weir_types::{Block, BranchName, EventId, Json, Message, Seq, Who};
 use weir_workspace::{Change, Files};
 
 use crate::actor::{Command, Resume, attrs, within_budgets};
@@ -41,6 +41,8 @@ pub struct New {
     pub agent: String,
     /// On whose behalf.
     pub principal: String,
+    /// The groups they come with, as `group:…`, besides those of the build.
+    pub groups: Vec<String>,
     /// What to call it.
     pub title: Option<String>,
     /// For people and filters.
@@ -113,7 +115,7 @@ impl Engine {
     /// When the agent cannot be had, or nothing can be written down.
     pub async fn begin(&self, address: &Address, new: New, said: Said) -> Result<Seq, EngineError> {
         let runnable = self.0.setup.agents.agent(&new.agent, None).await.map_err(EngineError::Agent)?;
-        let admitted = runnable.tools.admit(&new.principal, &new.agent);
+        let admitted = runnable.tools.admit(Who::new(&new.principal, &new.groups), &new.agent);
         if admitted.verdict != Verdict::Allow {
             return Err(EngineError::Denied(admitted.because));
         }
@@ -121,6 +123,7 @@ impl Engine {
             agent: new.agent,
             manifest: runnable.manifest,
             principal: new.principal,
+            groups: new.groups,
             title: new.title,
             labels: new.labels,
             parent: None,
@@ -174,16 +177,17 @@ impl Engine {
     ///
     /// # Errors
     /// When the one who gives it may not, or no limit had stopped the session; besides those of [`Engine::resume`].
-    pub async fn resume_with(
+    pub async fn resume_with<'a>(
         &self,
         address: &Address,
         budget: Allowance,
-        actor: &str,
+        actor: impl Into<Who<'a>>,
     ) -> Result<Seq, EngineError> {
+        let Who { principal: actor, groups } = actor.into();
         let session = self.state(address, None).await?;
         let Some(created) = &session.created else { return Err(EngineError::NoSession(address.clone())) };
         let runnable = self.0.agent_of(created).await?;
-        if !runnable.budgets.raised_by.iter().any(|name| name == actor) {
+        if !runnable.budgets.raised_by.iter().any(|name| name == actor || groups.contains(name)) {
             let denied =
                 format!("`{actor}` may not raise a budget; only an administrator of the data directory may");
             return Err(EngineError::Denied(denied));

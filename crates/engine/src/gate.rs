@@ -4,11 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_policy::{Call, Outcome, Parts, Permission, Policies};
 use weir_spec::{Manifest, Principal};
-use weir_tools::{Decision, Gate, Request, Step};
-use weir_types::{Explain as _, Observed, Saw, Verdict};
+use weir_tools::{Decision, Gate, Request, Step, Stored, StoredKind};
+use weir_types::{Explain as _, Level, Observed, Saw, Verdict, Who};
 
 /// The group that holds every role and grant.
 const ADMIN: &str = "group:admin";
+
+/// The group of those about whom nothing else is known.
+const USER: &str = "group:user";
+
+/// The groups that the default rules are about.
+const BUILTIN: [&str; 3] = [ADMIN, USER, "group:reader"];
 
 /// The policy of a build. One that cannot be read says no to everything.
 pub(crate) struct PolicyGate {
@@ -27,6 +33,11 @@ impl PolicyGate {
         Self { policies: policies.map_err(|error| [error.to_string(), error.help().into_owned()]) }
     }
 
+    /// Why the policies cannot be read, and what to do about it.
+    pub(crate) fn problem(&self) -> Option<&[String; 2]> {
+        self.policies.as_ref().err()
+    }
+
     /// A question to the policies; without any, the answer is no.
     fn ask(&self, question: impl FnOnce(&Policies) -> Decision) -> Decision {
         match &self.policies {
@@ -37,9 +48,9 @@ impl PolicyGate {
 }
 
 impl Gate for PolicyGate {
-    fn admit(&self, principal: &str, agent: &str) -> Decision {
+    fn admit(&self, who: Who<'_>, agent: &str) -> Decision {
         self.ask(|policies| {
-            let permission = policies.admit(principal, agent);
+            let (permission, principal) = (policies.admit(who, agent), who.principal);
             let what = format_args!("`{principal}` may not talk to agent `{agent}`");
             let lacks =
                 format_args!("an `acl` entry with role `execute` in agents/{agent}/spec.yaml would allow it");
@@ -48,9 +59,9 @@ impl Gate for PolicyGate {
         })
     }
 
-    fn may_approve(&self, by: &str, asker: &str, agent: &str) -> Decision {
+    fn may_approve(&self, by: Who<'_>, asker: &str, agent: &str) -> Decision {
         self.ask(|policies| {
-            let permission = policies.may_approve(by, asker, agent);
+            let (permission, by) = (policies.may_approve(by, asker, agent), by.principal);
             let what = format_args!("`{by}` may not approve what agent `{agent}` does for `{asker}`");
             let lacks = format_args!(
                 "an `acl` entry with role `approve` in agents/{agent}/spec.yaml would allow it; an admin may, and so may \
@@ -61,12 +72,28 @@ impl Gate for PolicyGate {
         })
     }
 
-    fn groups_of(&self, principal: &str) -> Vec<String> {
-        self.policies.as_ref().map(|policies| policies.groups_of(principal)).unwrap_or_default()
+    fn groups_of(&self, who: Who<'_>) -> Vec<String> {
+        self.policies.as_ref().map(|policies| policies.groups_of(who)).unwrap_or_default()
     }
 
-    fn is_admin(&self, principal: &str) -> bool {
-        self.groups_of(principal).iter().any(|group| group == ADMIN)
+    fn is_admin(&self, who: Who<'_>) -> bool {
+        self.groups_of(who).iter().any(|group| group == ADMIN)
+    }
+
+    fn may(&self, who: Who<'_>, level: Level, stored: Stored<'_>) -> bool {
+        let Ok(policies) = &self.policies else { return false };
+        let Stored { kind, name, owner } = stored;
+        let kind = match kind {
+            StoredKind::Stream => weir_policy::StoredKind::Stream,
+            StoredKind::Blob => weir_policy::StoredKind::Blob,
+        };
+        // Whoever is known to be somebody has what every user has, unless the project or the token says what they are.
+        let mut groups = who.groups.to_vec();
+        if !policies.groups_of(who).iter().any(|group| BUILTIN.contains(&group.as_str())) {
+            groups.push(USER.to_owned());
+        }
+        let who = Who::new(who.principal, &groups);
+        policies.may(who, level, &weir_policy::Stored { kind, name, owner }).allowed
     }
 
     fn decide(&self, request: &Request<'_>) -> Decision {
@@ -77,7 +104,7 @@ impl Gate for PolicyGate {
                 .into_iter()
                 .map(|observed| Observed { rule: observed.rule, outcome: verdict(observed.outcome) });
             let saw = Saw {
-                groups: policies.groups_of(request.principal),
+                groups: policies.groups_of(Who::new(request.principal, request.groups)),
                 observed: observed.collect(),
                 ..Saw::default()
             };
@@ -97,9 +124,9 @@ fn decided(permission: Permission, because: String, [reason, remedy]: [String; 2
 }
 
 fn call<'a>(request: &Request<'a>) -> Call<'a> {
-    let Request { principal, agent, tool, source, callee, input, effect, risk, access, approved_by } =
+    let Request { principal, groups, agent, tool, source, callee, input, effect, risk, access, approved_by } =
         *request;
-    Call { principal, agent, tool, source, callee, input, effect, risk, access, approved_by }
+    Call { principal, groups, agent, tool, source, callee, input, effect, risk, access, approved_by }
 }
 
 fn verdict(outcome: Outcome) -> Verdict {
@@ -125,6 +152,7 @@ mod tests {
     fn request<'a>(principal: &'a str, input: &'a Json) -> Request<'a> {
         Request {
             principal,
+            groups: &[],
             agent: "helper",
             tool: "get_time",
             source: "get_time",
@@ -142,15 +170,15 @@ mod tests {
         for text in ["", "permit (", "@outcome(\"perhaps\") permit (principal, action, resource);"] {
             let (gate, input) = (gate(text), Json::empty_object());
             let decisions = [
-                gate.admit("user:ada", "helper"),
-                gate.may_approve("user:ada", "user:eve", "helper"),
+                gate.admit("user:ada".into(), "helper"),
+                gate.may_approve("user:ada".into(), "user:eve", "helper"),
                 gate.decide(&request("user:ada", &input)),
             ];
             for decision in decisions {
                 assert_eq!(decision.verdict, Verdict::Deny, "{text}");
                 assert!(decision.because.contains("build the project again"), "{}", decision.because);
             }
-            assert!(!gate.is_admin("user:ada"), "{text}");
+            assert!(!gate.is_admin("user:ada".into()), "{text}");
         }
     }
 
@@ -160,9 +188,9 @@ mod tests {
         let agents = [("helper".to_owned(), Agent { acl, ..Agent::default() })].into();
         let text = compile(&Source { agents, four_eyes: true, ..Source::default() }).unwrap().text;
         let (gate, input) = (gate(&text), Json::empty_object());
-        assert!(gate.is_admin("user:ada") && !gate.is_admin("user:boss"));
+        assert!(gate.is_admin("user:ada".into()) && !gate.is_admin("user:boss".into()));
         assert_eq!(gate.decide(&request("user:ada", &input)).saw.groups, [ADMIN]);
-        let may = |by, asker| gate.may_approve(by, asker, "helper");
+        let may = |by: &str, asker| gate.may_approve(by.into(), asker, "helper");
         assert_eq!(may("user:boss", "user:ada").verdict, Verdict::Allow);
         assert_eq!(may("user:ada", "user:boss").verdict, Verdict::Allow);
         let own = may("user:ada", "user:ada");

@@ -55,6 +55,7 @@ mod address;
 mod approvals;
 mod budgets;
 mod credentials;
+mod deployments;
 mod engine;
 mod errands;
 mod error;
@@ -87,18 +88,19 @@ mod store;
 
 pub use actor::status;
 pub use address::{Address, stream_of};
-pub use approvals::{Answered, Approval, ApprovalError, AskedAfter, How};
+pub use approvals::{Answered, Approval, ApprovalError, AskedAfter, CHILD as ASKED_BY_CHILD, How};
 pub use budgets::{Budgets, day, scope_words};
 pub use credentials::{
     CredentialError, CredentialFile, CredentialFileError, Credentials, Entry, Given, Holder, HolderError,
     Resolved, is_header_name,
 };
+pub use deployments::{Deploy, DeployError, DeploymentMade, Deployments};
 pub use engine::{Engine, New, Said};
 pub use errands::{Became, Called, Errand, ErrandError};
 pub use error::{EngineError, Explained};
 pub use hooks::{HOOK_DEADLINE, HookMeans, Hooks, ProjectHooks, Refusal, describe};
 pub use live::LiveDelta;
-pub use outcome::{Outcome, amount};
+pub use outcome::{Outcome, amount, parked_words};
 pub use owners::{LockFiles, Owners, Standing};
 pub use purses::{Balance, balances};
 pub use rebuild::Rebuilt;

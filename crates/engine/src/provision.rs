@@ -44,6 +44,19 @@ pub fn gate(manifest: &Manifest, admins: impl IntoIterator<Item = String>) -> Ar
     Arc::new(PolicyGate::new(manifest, &admins))
 }
 
+/// What decides where there is no build: the rules that always hold.
+pub fn bare_gate(admins: impl IntoIterator<Item = String>) -> Arc<dyn Gate> {
+    let policy = weir_policy::compile(&weir_policy::Source::default());
+    let manifest =
+        Manifest { policy: policy.map(|compiled| compiled.text).unwrap_or_default(), ..Manifest::default() };
+    gate(&manifest, admins)
+}
+
+/// Why nothing would be allowed by a manifest's policy, and what to do about it: it cannot be read.
+pub fn policy_problem(manifest: &Manifest) -> Option<[String; 2]> {
+    PolicyGate::new(manifest, &[]).problem().cloned()
+}
+
 /// What a project allows in all, as a manifest says; these may put more in.
 pub fn budgets(manifest: &Manifest, admins: impl IntoIterator<Item = String>) -> Budgets {
     let of = |scope| {

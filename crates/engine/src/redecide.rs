@@ -9,7 +9,7 @@ use weir_kernel::{
     About, ApprovalGranted, ApprovalRequested, Body, SessionCreated, ToolDecided, ToolRequested,
 };
 use weir_tools::{Asked, Decision, Step};
-use weir_types::{CallId, Event, Hash, Json, Kind, Position, Seq, SessionId, Timestamp, Verdict};
+use weir_types::{CallId, Event, Hash, Json, Kind, Position, Seq, SessionId, Timestamp, Verdict, Who};
 
 use crate::address::Address;
 use crate::error::EngineError;
@@ -89,6 +89,8 @@ struct Known {
     /// The arguments somebody is asked about, and until when.
     awaiting: Option<(Hash, Option<Timestamp>)>,
     granted_by: Option<String>,
+    /// The groups that one came with.
+    granted_groups: Vec<String>,
 }
 
 impl<'a> Redecisions<'a> {
@@ -224,7 +226,8 @@ impl<'a> Redecisions<'a> {
                 "it would have to be there",
             );
         };
-        let admitted = tools.admit(principal, agent);
+        let who = Who::new(principal, &created.groups);
+        let admitted = tools.admit(who, agent);
         if admitted.verdict != Verdict::Allow {
             return admitted;
         }
@@ -233,7 +236,11 @@ impl<'a> Redecisions<'a> {
             // Decisions from before there was a record of what they saw.
             None => known.granted_by.as_deref(),
         };
-        let may = |by: &&str| tools.may_approve(by, principal, agent).verdict == Verdict::Allow;
+        let may = |by: &&str| {
+            let is_theirs = known.granted_by.as_deref() == Some(*by);
+            let groups = if is_theirs { known.granted_groups.as_slice() } else { &[] };
+            tools.may_approve(Who::new(by, groups), principal, agent).verdict == Verdict::Allow
+        };
         tools.authorize(&Asked {
             call: before.call,
             tool: &known.tool,
@@ -242,6 +249,7 @@ impl<'a> Redecisions<'a> {
             depth: created.parent.as_ref().map_or(0, |parent| parent.depth),
             agent,
             principal,
+            groups: who.groups,
             approved_by: approved_by.filter(may),
         })
     }
@@ -325,7 +333,13 @@ fn principal_of<'a>(decided: &'a ToolDecided, created: &'a SessionCreated) -> &'
 
 impl Known {
     fn of(body: ToolRequested) -> Self {
-        Self { tool: body.tool, input: body.input, awaiting: None, granted_by: None }
+        Self {
+            tool: body.tool,
+            input: body.input,
+            awaiting: None,
+            granted_by: None,
+            granted_groups: Vec::new(),
+        }
     }
 
     fn requested(&mut self, body: &ApprovalRequested) {
@@ -344,5 +358,6 @@ impl Known {
             self.input = input.clone();
         }
         (self.awaiting, self.granted_by) = (None, Some(body.by.clone()));
+        self.granted_groups.clone_from(&body.groups);
     }
 }

@@ -10,7 +10,7 @@ use weir_mcp::{Accepts, Call, CallError, Connections, Definition, Headers, Serve
 use weir_spec::manifest::{self, Manifest, McpSource, Source, Transport};
 use weir_spec::{SecretRef, canonical};
 use weir_tools::{Done, Failed, Gate, ServerCall, Servers};
-use weir_types::{Explain, Hash};
+use weir_types::{Explain, Hash, Who};
 
 use crate::credentials::{CredentialError, Credentials};
 
@@ -86,11 +86,12 @@ impl Servers for AgentServers {
 
 impl Inner {
     async fn call(&self, call: ServerCall) -> Result<Done, Failed> {
-        let ServerCall { server, tool, shown_as, principal, arguments, key, deadline, cancelled } = call;
+        let ServerCall { server, tool, shown_as, principal, groups, arguments, key, deadline, cancelled } =
+            call;
         let Some(reached) = self.servers.get(&server) else {
             return Err(Failed::new("missing", format!("the build has no server `{server}`")));
         };
-        let target = self.target(&server, reached, &principal, &shown_as).await?;
+        let target = self.target(&server, reached, Who::new(&principal, &groups), &shown_as).await?;
         let is_sent = target.headers != Headers::default();
         let accepts = accepts(reached.source.tools.get(&tool).map(|pinned| pinned.hash));
         let call = Call { tool, arguments, deadline, cancelled, key: Some(key), accepts };
@@ -112,7 +113,7 @@ impl Inner {
         &self,
         server: &str,
         reached: &Reached,
-        principal: &str,
+        who: Who<'_>,
         shown_as: &str,
     ) -> Result<Target, Failed> {
         let places = self.means.credentials.places();
@@ -131,8 +132,8 @@ impl Inner {
                 Server::Stdio { argv: argv.clone() }
             }
             Transport::Http(url) => {
-                let groups = self.means.gate.groups_of(principal);
-                let resolved = self.means.credentials.resolve(server, principal, &groups).await;
+                let groups = self.means.gate.groups_of(who);
+                let resolved = self.means.credentials.resolve(server, who.principal, &groups).await;
                 let resolved = resolved.map_err(|error| unwelcome(shown_as, &error))?;
                 if let Some(resolved) = resolved {
                     let header = [(resolved.header.as_str(), resolved.value.expose())];
@@ -145,7 +146,7 @@ impl Inner {
         };
         Ok(Target {
             server: spoken_to,
-            identity: principal.to_owned(),
+            identity: who.principal.to_owned(),
             directory: places.directory.clone(),
             environment,
             headers,

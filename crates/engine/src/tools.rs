@@ -6,7 +6,7 @@ mod functions;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use weir_tools::{Asked, Decision, Done, Failed, Permit, Toolbox};
-use weir_types::{Effect, Json, Risk};
+use weir_types::{Effect, Json, Risk, Who};
 
 pub use functions::{Function, Functions, get_time};
 
@@ -23,13 +23,14 @@ pub trait Tools: Send + Sync + 'static {
     }
 
     /// Whether someone may talk to the agent at all. Has no effect.
-    fn admit(&self, principal: &str, agent: &str) -> Decision;
+    fn admit(&self, who: Who<'_>, agent: &str) -> Decision;
 
     /// Whether `by` may decide about calls that `agent` makes on behalf of `asker`. Has no effect. What says nothing
     /// about it lets nobody.
-    fn may_approve(&self, by: &str, asker: &str, agent: &str) -> Decision {
+    fn may_approve(&self, by: Who<'_>, asker: &str, agent: &str) -> Decision {
         Decision::deny(format!(
-            "nothing says that `{by}` may approve what agent `{agent}` does for `{asker}`"
+            "nothing says that `{}` may approve what agent `{agent}` does for `{asker}`",
+            by.principal
         ))
     }
 
@@ -49,11 +50,11 @@ impl Tools for Toolbox {
         Self::changes_files(self, tool)
     }
 
-    fn admit(&self, principal: &str, agent: &str) -> Decision {
-        Self::admit(self, principal, agent)
+    fn admit(&self, who: Who<'_>, agent: &str) -> Decision {
+        Self::admit(self, who, agent)
     }
 
-    fn may_approve(&self, by: &str, asker: &str, agent: &str) -> Decision {
+    fn may_approve(&self, by: Who<'_>, asker: &str, agent: &str) -> Decision {
         Self::may_approve(self, by, asker, agent)
     }
 

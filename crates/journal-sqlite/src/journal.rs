@@ -382,6 +382,16 @@ impl Journal for SqliteJournal {
         Box::pin(self.source.pool.read(move |reader| reader.refers_to(hash)))
     }
 
+    fn referring(
+        &self,
+        hash: Hash,
+        after: Position,
+        limit: usize,
+    ) -> Answer<'_, Vec<(Position, StreamName)>, ReadError> {
+        let limit = limit.min(PAGE_MAX);
+        Box::pin(self.source.pool.read(move |reader| reader.referring(hash, after, limit)))
+    }
+
     fn put_snapshot(&self, snapshot: Snapshot) -> Answer<'_, (), AppendError> {
         // A cache: when the queue is full, or the snapshot too large, it is simply not kept.
         let room = self.room.clone().try_acquire_many_owned(kib(snapshot.state.len()));

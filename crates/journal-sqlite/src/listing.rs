@@ -148,6 +148,20 @@ impl Reader {
         Ok(self.rows.one(sql, [hash.as_bytes()], |_| Ok(()))?.is_some())
     }
 
+    pub(crate) fn referring(
+        &mut self,
+        hash: Hash,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<(Position, StreamName)>> {
+        let sql = "SELECT refs.position, streams.name FROM refs JOIN events ON events.position = refs.position \
+                   JOIN branches ON branches.no = events.branch JOIN streams ON streams.no = branches.stream \
+                   WHERE refs.hash = ?1 AND refs.position > ?2 ORDER BY refs.position LIMIT ?3";
+        Ok(self.rows.many(sql, params![hash.as_bytes(), clamp(after.0), clamp(limit as u64)], |row| {
+            Ok((Position(unsigned(row, 0)?), parse(row, 1)?))
+        })?)
+    }
+
     /// The newest snapshot along the lineage that still fits the events.
     pub(crate) fn snapshot(&mut self, id: &BranchId, fold: &FoldVersion) -> Result<Option<Snapshot>> {
         let mut branch = self.rows.existing(id)?;

@@ -229,6 +229,15 @@ impl Journal for MemoryJournal {
         async move { Ok(self.shared.state().refers_to(hash)) }.boxed()
     }
 
+    fn referring(
+        &self,
+        hash: Hash,
+        after: Position,
+        limit: usize,
+    ) -> Answer<'_, Vec<(Position, StreamName)>, ReadError> {
+        async move { Ok(self.shared.state().referring(hash, after, limit.min(PAGE_MAX))) }.boxed()
+    }
+
     fn put_snapshot(&self, snapshot: Snapshot) -> Answer<'_, (), AppendError> {
         async move {
             self.shared.state().put_snapshot(snapshot);

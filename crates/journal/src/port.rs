@@ -110,6 +110,14 @@ pub trait Journal: Send + Sync + 'static {
     /// Whether any event names this blob in its refs.
     fn refers_to(&self, hash: Hash) -> Answer<'_, bool, ReadError>;
 
+    /// The events that name this blob in their refs and have `position > after`, in order: where each is, and its stream.
+    fn referring(
+        &self,
+        hash: Hash,
+        after: Position,
+        limit: usize,
+    ) -> Answer<'_, Vec<(Position, StreamName)>, ReadError>;
+
     /// Remembers a fold. A cache: it may be forgotten at any time, and storing it waits for nothing.
     fn put_snapshot(&self, snapshot: Snapshot) -> Answer<'_, (), AppendError>;
 

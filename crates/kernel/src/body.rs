@@ -73,6 +73,9 @@ bodies! {
         manifest: Hash,
         /// On whose behalf.
         principal: String,
+        /// The groups they came with, as `group:…`: what a token or a trusted proxy said of them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        groups: Vec<String>,
         /// What to call it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         title: Option<String>,
@@ -402,6 +405,9 @@ bodies! {
         call: CallId,
         /// Who.
         by: String,
+        /// The groups they came with, as `group:…`: what a token or a trusted proxy said of them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        groups: Vec<String>,
         /// To which arguments.
         input_hash: Hash,
         /// The arguments to run instead.
@@ -416,6 +422,9 @@ bodies! {
         call: CallId,
         /// Who.
         by: String,
+        /// The groups they came with, as `group:…`: what a token or a trusted proxy said of them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        groups: Vec<String>,
         /// Why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,

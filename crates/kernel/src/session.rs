@@ -59,6 +59,9 @@ pub struct Session {
     /// of them nor of what comes of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errands: Vec<Call>,
+    /// The groups that whoever said yes came with, as of their latest yes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub approvers: BTreeMap<String, Vec<String>>,
 }
 
 /// A yes to every call of a tool that the same rule asks about.

@@ -243,7 +243,14 @@ impl Story {
     }
 
     pub(crate) fn granted(&mut self, call: CallId, input_hash: Hash, input: Option<Json>) {
-        self.add(ApprovalGranted { call, by: "bob".into(), input_hash, input, scope: Scope::Once });
+        self.add(ApprovalGranted {
+            call,
+            by: "bob".into(),
+            groups: vec![],
+            input_hash,
+            input,
+            scope: Scope::Once,
+        });
     }
 
     pub(crate) fn started(&mut self, call: CallId) {

@@ -279,6 +279,7 @@ fn call(sample: &Sample) -> Call<'_> {
         effect: sample.effect,
         risk: sample.risk,
         access: Level::Write,
+        groups: &[],
         approved_by: None,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use cedar_policy::{Entities, Entity, EntityId, EntityTypeName, EntityUid, RestrictedExpression};
 use serde_json::Value;
-use weir_types::{Effect, Risk};
+use weir_types::{Effect, Risk, Who};
 
 use crate::principal::Principal;
 
@@ -110,6 +110,20 @@ pub(crate) fn people(
         Some(Entity::new_no_attrs(member, groups))
     });
     Entities::from_entities(entities, None).ok()
+}
+
+/// The same, with the groups that someone came with: what those groups are in counts, too. Nothing, if one is no group.
+pub(crate) fn with_groups(kinds: &Kinds, people: &Entities, who: Who<'_>) -> Option<Entities> {
+    let member = kinds.who(Principal::parse(who.principal)?);
+    let mut groups: HashSet<EntityUid> = people.ancestors(&member).into_iter().flatten().cloned().collect();
+    for group in who.groups {
+        let group @ Principal::Group(_) = Principal::parse(group)? else { return None };
+        let group = kinds.who(group);
+        groups.extend(people.ancestors(&group).into_iter().flatten().cloned());
+        groups.insert(group);
+    }
+    groups.remove(&member);
+    people.clone().upsert_entities([Entity::new_no_attrs(member, groups)], None).ok()
 }
 
 /// The scalar arguments of a call, as policies written by hand read them.

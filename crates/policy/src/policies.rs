@@ -3,6 +3,7 @@
 mod decide;
 mod load;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use cedar_policy::{
@@ -15,6 +16,7 @@ use crate::fact::Fact;
 use crate::names::{self, Kinds};
 use crate::principal::Principal;
 use crate::source::{LoopRole, Outcome};
+use weir_types::Who;
 
 /// Policies, read once and asked often. The same question always gets the same answer.
 pub struct Policies {
@@ -102,17 +104,20 @@ struct Said<'p> {
 
 impl Policies {
     /// Whether someone may talk to an agent.
-    pub fn admit(&self, who: &str, agent: &str) -> Permission {
-        self.may_do(who, "execute", names::uid(&self.kinds.agent, agent), Vec::new())
+    pub fn admit<'a>(&self, who: impl Into<Who<'a>>, agent: &str) -> Permission {
+        self.may_do(who.into(), "execute", names::uid(&self.kinds.agent, agent), Vec::new())
     }
 
     /// Whether `by` may say yes to what `agent` does on behalf of `asker`.
-    pub fn may_approve(&self, by: &str, asker: &str, agent: &str) -> Permission {
-        self.may_do(by, "approve", names::uid(&self.kinds.agent, agent), vec![("own", by == asker)])
+    pub fn may_approve<'a>(&self, by: impl Into<Who<'a>>, asker: &str, agent: &str) -> Permission {
+        let by = by.into();
+        let own = vec![("own", by.principal == asker)];
+        self.may_do(by, "approve", names::uid(&self.kinds.agent, agent), own)
     }
 
     /// Whether someone has a role at a loop.
-    pub fn may_use_loop(&self, who: &str, role: LoopRole, name: &str) -> Permission {
+    pub fn may_use_loop<'a>(&self, who: impl Into<Who<'a>>, role: LoopRole, name: &str) -> Permission {
+        let who = who.into();
         let resource = names::uid(&self.kinds.routine, name);
         match role {
             LoopRole::Execute => self.may_do(who, "execute", resource, Vec::new()),
@@ -121,36 +126,53 @@ impl Policies {
     }
 
     /// Whether someone may look at something that is stored, or change it.
-    pub fn may(&self, who: &str, level: weir_types::Level, stored: &Stored<'_>) -> Permission {
+    pub fn may<'a>(
+        &self,
+        who: impl Into<Who<'a>>,
+        level: weir_types::Level,
+        stored: &Stored<'_>,
+    ) -> Permission {
+        let who = who.into();
         let kind = match stored.kind {
             StoredKind::Stream => &self.kinds.stream,
             StoredKind::Blob => &self.kinds.blob,
             StoredKind::Knowledge => &self.kinds.knowledge,
         };
-        let context = vec![("mine", stored.owner == Some(who)), ("shared", stored.owner.is_none())];
+        let context = vec![("mine", stored.owner == Some(who.principal)), ("shared", stored.owner.is_none())];
         self.may_do(who, level.as_str(), names::uid(kind, stored.name), context)
     }
 
-    /// The groups someone is in, as `group:…`.
-    pub fn groups_of(&self, who: &str) -> Vec<String> {
-        let Some(who) = Principal::parse(who) else { return Vec::new() };
-        let who = self.kinds.who(who);
-        let above = self.people.ancestors(&who).into_iter().flatten();
+    /// The groups someone is in, as `group:…`: what the project says, and what they came with.
+    pub fn groups_of<'a>(&self, who: impl Into<Who<'a>>) -> Vec<String> {
+        let who = who.into();
+        let Some(principal) = Principal::parse(who.principal) else { return Vec::new() };
+        let Some(people) = self.people_with(who) else { return Vec::new() };
+        let principal = self.kinds.who(principal);
+        let above = people.ancestors(&principal).into_iter().flatten();
         let groups = above.filter(|uid| self.kinds.is_group(uid));
         let mut names: Vec<String> = groups.map(|uid| format!("group:{}", uid.id().unescaped())).collect();
         names.sort_unstable();
         names
     }
 
-    fn may_do(&self, who: &str, action: &str, on: EntityUid, context: Vec<(&str, bool)>) -> Permission {
+    /// Who is in which group, with the groups that someone came with. Nothing, if one of them is no group.
+    fn people_with(&self, who: Who<'_>) -> Option<Cow<'_, Entities>> {
+        if who.groups.is_empty() {
+            return Some(Cow::Borrowed(&self.people));
+        }
+        names::with_groups(self.kinds, &self.people, who).map(Cow::Owned)
+    }
+
+    fn may_do(&self, who: Who<'_>, action: &str, on: EntityUid, context: Vec<(&str, bool)>) -> Permission {
         let refused = |by: Option<String>, why| Permission { allowed: false, by, why };
-        let Some(who) = Principal::parse(who) else { return refused(None, None) };
+        let Some(people) = self.people_with(who) else { return refused(None, None) };
+        let Some(who) = Principal::parse(who.principal) else { return refused(None, None) };
         let flags =
             context.into_iter().map(|(name, is)| (name.to_owned(), RestrictedExpression::new_bool(is)));
         let Ok(context) = Context::from_pairs(flags) else { return refused(None, None) };
         let request = Request::new(self.kinds.who(who), self.kinds.action(action), on, context, None);
         let Ok(request) = request else { return refused(None, None) };
-        let said = self.ask(&request, &self.others, &self.people);
+        let said = self.ask(&request, &self.others, &people);
         if let Some(error) = said.error {
             return refused(None, Some(error));
         }

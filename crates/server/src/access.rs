@@ -1,1 +1,228 @@
 //! What someone sees: their own sessions, streams, blobs and approvals. Those of others do not exist, as far as they can tell.
+//!
+//! The policy of the build decides, by the rules that `weir policy show` prints; without a build, those that always hold. All
+//! that is added here is whose something is, and that is never the word of whoever asks: a session says on whose behalf it
+//! acts, a stream has its owner in its name, and a blob belongs to whose streams refer to it. Nothing is read for it but one
+//! row.
+
+mod blobs;
+mod names;
+
+use std::sync::Arc;
+
+use weir_engine::{Address, Approval, stream_of};
+use weir_journal::StreamSummary;
+use weir_tools::{Gate, Stored, StoredKind};
+use weir_types::{BranchId, BranchName, Level, SessionId, StreamName, Verdict, Who, is_reserved_stream};
+
+pub(crate) use self::blobs::{blob, keep_blob};
+pub(crate) use self::names::{is_principal, shown};
+use crate::app::{App, Build};
+use crate::auth::Caller;
+use crate::error::Error;
+
+impl Caller {
+    /// Whoever asks, as policy sees them.
+    pub fn who(&self) -> Who<'_> {
+        Who::new(&self.principal, &self.groups)
+    }
+}
+
+/// What decides now.
+pub(crate) fn gate(app: &App) -> Arc<dyn Gate> {
+    app.builds.current().map_or_else(|| Arc::clone(&app.bare), |build| Arc::clone(&build.gate))
+}
+
+/// Whether someone sees everything.
+pub(crate) fn is_admin(app: &App, caller: &Caller) -> bool {
+    gate(app).is_admin(caller.who())
+}
+
+/// The session of that id, if it is there for whoever asks; `main` if no branch is named.
+///
+/// # Errors
+/// 404 for whatever else, in the same words.
+pub(crate) async fn session(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    branch: Option<&str>,
+) -> Result<Address, Error> {
+    let found = known(app, id).await?.filter(|known| known.is_visible(app, caller));
+    let found = found.ok_or_else(|| Error::missing("session"))?;
+    on_branch(app, found.session, branch).await
+}
+
+/// The session of that id, if whoever asks sees it or may decide about its calls.
+///
+/// # Errors
+/// 404 for whatever else, in the same words.
+pub(crate) async fn session_to_decide(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    branch: Option<&str>,
+) -> Result<Address, Error> {
+    let may = |known: &Known| known.is_visible(app, caller) || known.may_be_decided(app, caller);
+    let found = known(app, id).await?.filter(may);
+    let found = found.ok_or_else(|| Error::missing("session"))?;
+    on_branch(app, found.session, branch).await
+}
+
+/// Whose sessions a list is to have; nobody in particular's, for whoever sees all.
+pub(crate) fn sessions_of(app: &App, caller: &Caller) -> Option<String> {
+    (!is_admin(app, caller)).then(|| caller.principal.clone())
+}
+
+/// Whether someone sees that a call waits: it is theirs, or theirs to decide about.
+pub(crate) fn sees_approval(app: &App, caller: &Caller, approval: &Approval) -> bool {
+    let known = Known {
+        session: approval.address.session,
+        owner: Some(approval.asker.clone()),
+        agent: Some(approval.agent.clone()),
+    };
+    known.is_visible(app, caller) || known.may_be_decided(app, caller)
+}
+
+/// The build that has an agent whom whoever asks may talk to.
+///
+/// # Errors
+/// 404 for whatever else, in the same words.
+pub(crate) fn agent(app: &App, caller: &Caller, name: &str) -> Result<Arc<Build>, Error> {
+    let build = app.builds.current().filter(|build| build.manifest.agents.contains_key(name));
+    let build = build.filter(|build| build.gate.admit(caller.who(), name).verdict == Verdict::Allow);
+    build.ok_or_else(|| Error::missing("agent"))
+}
+
+/// The journal's name for a stream. One that is there for whoever asks is meant as it stands; any other name is one among
+/// their own, so that nobody can find out by trying which names others have taken. Whether it exists is not said.
+///
+/// # Errors
+/// 404 for a stream of the runtime's own that is not theirs, 403 for what they may see and not change, 400 for what is no name.
+pub(crate) async fn stream(
+    app: &App,
+    caller: &Caller,
+    name: &str,
+    level: Level,
+) -> Result<StreamName, Error> {
+    let given: StreamName = name.parse().map_err(|error: weir_types::NameError| {
+        Error::bad(error.to_string(), "give the stream another name")
+    })?;
+    if level == Level::Write && is_reserved_stream(&given) {
+        return Err(Error::new(
+            axum::http::StatusCode::FORBIDDEN,
+            "server::reserved-stream",
+            "only the runtime writes streams of this name",
+            "choose a name without that prefix, like `notes`",
+        ));
+    }
+    let gate = gate(app);
+    let owner = owner(app, &given).await?;
+    let (stream, owner) = match may(&*gate, caller, Level::Read, &given, owner.as_deref()) {
+        true => (given, owner),
+        false if is_reserved_stream(&given) => return Err(Error::missing("stream")),
+        false => (names::own(caller, &given)?, Some(caller.principal.clone())),
+    };
+    let needed = |level| may(&*gate, caller, level, &stream, owner.as_deref());
+    match (needed(Level::Read), level == Level::Read || needed(Level::Write)) {
+        (_, true) => Ok(stream),
+        (true, false) => Err(Error::new(
+            axum::http::StatusCode::FORBIDDEN,
+            "server::read-only",
+            "this stream may only be read",
+            "an administrator of the data directory can change that",
+        )),
+        (false, false) => Err(Error::missing("stream")),
+    }
+}
+
+/// A branch of a stream that exists; `main` if none is named.
+///
+/// # Errors
+/// Those of [`stream()`]; 404 if there is none.
+pub(crate) async fn existing_stream(
+    app: &App,
+    caller: &Caller,
+    name: &str,
+    branch: Option<&str>,
+    level: Level,
+) -> Result<BranchId, Error> {
+    let stream = stream(app, caller, name, level).await?;
+    let missing = || Error::missing("stream");
+    let branch = branch.map_or_else(|| Ok(BranchName::main()), str::parse).map_err(|_| missing())?;
+    let id = BranchId { stream, branch };
+    app.journal.head(&id).await?.ok_or_else(missing)?;
+    Ok(id)
+}
+
+/// The streams that someone has, by name, after one of them; for whoever sees all, all.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub(crate) async fn streams(
+    app: &App,
+    caller: &Caller,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Vec<StreamSummary>, Error> {
+    let bad = |error: weir_types::NameError| {
+        Error::bad(error.to_string(), "`after` is the last name of the page before")
+    };
+    if is_admin(app, caller) {
+        let after = after.map(str::parse).transpose().map_err(bad)?;
+        return Ok(app.journal.streams(after, limit).await?);
+    }
+    let prefix = names::namespace(&caller.principal);
+    let after = format!("{prefix}{}", after.unwrap_or_default()).parse().map_err(bad)?;
+    let mut found = app.journal.streams(Some(after), limit).await?;
+    // Names come in order, so that what is behind the last of them is somebody else's.
+    found.retain(|summary| summary.stream.as_str().starts_with(&prefix));
+    Ok(found)
+}
+
+/// What is known about a session without reading it.
+struct Known {
+    session: SessionId,
+    owner: Option<String>,
+    agent: Option<String>,
+}
+
+impl Known {
+    fn is_visible(&self, app: &App, caller: &Caller) -> bool {
+        may(&*gate(app), caller, Level::Read, &stream_of(self.session), self.owner.as_deref())
+    }
+
+    fn may_be_decided(&self, app: &App, caller: &Caller) -> bool {
+        let (Some(asker), Some(agent)) = (&self.owner, &self.agent) else { return false };
+        gate(app).may_approve(caller.who(), asker, agent).verdict == Verdict::Allow
+    }
+}
+
+async fn known(app: &App, id: &str) -> Result<Option<Known>, Error> {
+    let Ok(session) = id.parse::<SessionId>() else { return Ok(None) };
+    let listed = app.journal.listed(&Address::main(session).branch_id()).await?;
+    Ok(listed.map(|listed| Known { session, owner: listed.attrs.principal, agent: listed.attrs.agent }))
+}
+
+async fn on_branch(app: &App, session: SessionId, branch: Option<&str>) -> Result<Address, Error> {
+    let missing = || Error::missing("branch");
+    let Some(branch) = branch else { return Ok(Address::main(session)) };
+    let address = Address { session, branch: branch.parse().map_err(|_| missing())? };
+    app.journal.head(&address.branch_id()).await?.ok_or_else(missing)?;
+    Ok(address)
+}
+
+/// Whose a stream is; nobody's, if it is one that is made with the command line.
+async fn owner(app: &App, stream: &StreamName) -> Result<Option<String>, Error> {
+    match Address::of(&BranchId::main(stream.clone())) {
+        Some(address) => {
+            let listed = app.journal.listed(&address.branch_id()).await?;
+            Ok(listed.and_then(|listed| listed.attrs.principal))
+        }
+        None => Ok(names::owner(stream)),
+    }
+}
+
+fn may(gate: &dyn Gate, caller: &Caller, level: Level, stream: &StreamName, owner: Option<&str>) -> bool {
+    gate.may(caller.who(), level, Stored { kind: StoredKind::Stream, name: stream.as_str(), owner })
+}

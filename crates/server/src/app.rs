@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use weir_blobs::Blobs;
-use weir_engine::{Engine, Explained};
+use weir_engine::{Engine, Explained, provision};
 use weir_journal::Journal;
 use weir_spec::Manifest;
 use weir_tools::Gate;
@@ -106,25 +107,32 @@ pub struct Inner {
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(crate) builds: Arc<dyn Builds>,
     pub(crate) auth: Auth,
+    /// What decides where there is no build.
+    pub(crate) bare: Arc<dyn Gate>,
     pub(crate) settings: Settings,
     pub(crate) metrics: Metrics,
     /// Told when the server is about to stop: what would go on by itself, such as a stream, comes to its end.
     pub(crate) stopping: CancellationToken,
+    /// What goes on after the request that began it.
+    pub(crate) tasks: TaskTracker,
 }
 
 impl App {
     /// Puts a server together.
     pub fn new(parts: Parts) -> Self {
         let Parts { engine, journal, blobs, builds, auth, settings } = parts;
+        let bare = provision::bare_gate(auth.admins.clone());
         Self(Arc::new(Inner {
             engine,
             journal,
             blobs,
             builds,
             auth,
+            bare,
             settings,
             metrics: Metrics::default(),
             stopping: CancellationToken::new(),
+            tasks: TaskTracker::new(),
         }))
     }
 }

@@ -20,6 +20,8 @@ pub struct Caller {
 pub struct Auth {
     /// Who asks where nobody has to prove anything: the local user, on loopback.
     pub local: Option<Caller>,
+    /// Who holds every role and grant: the owner of the data directory, and `group:admin`.
+    pub admins: Vec<String>,
 }
 
 impl FromRequestParts<App> for Caller {

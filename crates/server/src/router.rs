@@ -31,5 +31,7 @@ pub fn document() -> Document {
 /// The service, with everything in front of it that every request passes.
 pub fn router(app: &App) -> Router {
     let (routes, _) = routes().split_for_parts();
-    guard::guarded(routes, app).with_state(app.clone())
+    // Last, and so in front of everything: what is refused is counted as well.
+    let counted = axum::middleware::from_fn_with_state(app.clone(), metrics::count);
+    guard::guarded(routes, app).layer(counted).with_state(app.clone())
 }

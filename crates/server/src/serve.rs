@@ -6,6 +6,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
+use crate::metrics;
 use crate::router::router;
 
 /// Serves until told to stop, and then until what is under way has reached a safe point or the time is up.
@@ -14,9 +15,12 @@ use crate::router::router;
 /// When the listener fails.
 pub async fn serve(listener: TcpListener, app: App, stop: CancellationToken) -> io::Result<()> {
     let service = router(&app);
+    let counting = tokio::spawn(metrics::follow(app.clone()));
     let farewell = async move {
         stop.cancelled().await;
         app.stopping.cancel();
     };
-    axum::serve(listener, service).with_graceful_shutdown(farewell).await
+    let served = axum::serve(listener, service).with_graceful_shutdown(farewell).await;
+    counting.abort();
+    served
 }

@@ -30,6 +30,8 @@ pub struct Asked<'a> {
     pub agent: &'a str,
     /// On whose behalf.
     pub principal: &'a str,
+    /// The groups they came with, besides those of the build.
+    pub groups: &'a [String],
     /// Who approved it, if someone did, with exactly these arguments.
     pub approved_by: Option<&'a str>,
 }
@@ -45,6 +47,8 @@ pub struct Started {
     pub branch: BranchName,
     /// On whose behalf.
     pub principal: String,
+    /// The groups they came with, besides those of the build.
+    pub groups: Vec<String>,
     /// The tool.
     pub tool: String,
     /// The arguments.

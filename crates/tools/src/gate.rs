@@ -1,30 +1,36 @@
 //! Who may do what: where policy plugs in.
 
-use weir_types::{Effect, Json, Level, Risk};
+use weir_types::{Effect, Json, Level, Risk, Who};
 
 use crate::decision::Decision;
 
 /// What decides about a call that the agent lists and whose arguments fit.
 pub trait Gate: Send + Sync {
     /// Whether someone may talk to an agent. What says nothing about it lets nobody in.
-    fn admit(&self, principal: &str, agent: &str) -> Decision {
-        Decision::deny(format!("nothing says that `{principal}` may talk to agent `{agent}`"))
+    fn admit(&self, who: Who<'_>, agent: &str) -> Decision {
+        Decision::deny(format!("nothing says that `{}` may talk to agent `{agent}`", who.principal))
     }
 
     /// Whether `by` may decide about calls that `agent` makes on behalf of `asker`. What says nothing about it lets nobody.
-    fn may_approve(&self, by: &str, asker: &str, agent: &str) -> Decision {
+    fn may_approve(&self, by: Who<'_>, asker: &str, agent: &str) -> Decision {
         Decision::deny(format!(
-            "nothing says that `{by}` may approve what agent `{agent}` does for `{asker}`"
+            "nothing says that `{}` may approve what agent `{agent}` does for `{asker}`",
+            by.principal
         ))
     }
 
     /// The groups someone is in, as `group:…`, sorted.
-    fn groups_of(&self, _principal: &str) -> Vec<String> {
+    fn groups_of(&self, _who: Who<'_>) -> Vec<String> {
         Vec::new()
     }
 
     /// Whether someone holds every role and grant.
-    fn is_admin(&self, _principal: &str) -> bool {
+    fn is_admin(&self, _who: Who<'_>) -> bool {
+        false
+    }
+
+    /// Whether someone may look at something that is stored, or change it. What says nothing about it lets nobody.
+    fn may(&self, _who: Who<'_>, _level: Level, _stored: Stored<'_>) -> bool {
         false
     }
 
@@ -33,11 +39,33 @@ pub trait Gate: Send + Sync {
     fn decide(&self, request: &Request<'_>) -> Decision;
 }
 
+/// Something that is stored, as policy sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored<'a> {
+    /// What it is.
+    pub kind: StoredKind,
+    /// Its name.
+    pub name: &'a str,
+    /// Whose it is; nobody's, if absent.
+    pub owner: Option<&'a str>,
+}
+
+/// The kinds of what is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoredKind {
+    /// A stream of the journal; a session is one.
+    Stream,
+    /// A blob.
+    Blob,
+}
+
 /// A call, as policy sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// On whose behalf.
     pub principal: &'a str,
+    /// The groups they came with, besides those of the build.
+    pub groups: &'a [String],
     /// The agent that makes it.
     pub agent: &'a str,
     /// The tool, by the name the model knows.

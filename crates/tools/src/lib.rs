@@ -32,7 +32,7 @@ pub use builtin::Builtin;
 pub use call::{Asked, Done, Failed, Permit, Started, Trace, World};
 pub use decision::{Decision, Step};
 pub use files::{Edit, FileInfo, Files, FilesError};
-pub use gate::{Gate, Request};
+pub use gate::{Gate, Request, Stored, StoredKind};
 pub use hook::{Asking, HookError};
 pub use live::Live;
 pub use memory::{Memory, MemoryError, Note, Remembered};

@@ -48,6 +48,8 @@ pub struct ServerCall {
     pub shown_as: String,
     /// On whose behalf.
     pub principal: String,
+    /// The groups they came with, besides those of the build.
+    pub groups: Vec<String>,
     /// The arguments.
     pub arguments: Json,
     /// The same for every attempt.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_blobs::Blobs;
-use weir_types::{Effect, Json, Risk, Verdict};
+use weir_types::{Effect, Json, Risk, Verdict, Who};
 
 use crate::bound::{bound, bound_failure, head};
 use crate::builtin::{Builtin, Running};
@@ -103,13 +103,13 @@ impl Toolbox {
     }
 
     /// Whether someone may talk to the agent at all. Has no effect.
-    pub fn admit(&self, principal: &str, agent: &str) -> Decision {
-        self.setup.gate.admit(principal, agent)
+    pub fn admit<'a>(&self, who: impl Into<Who<'a>>, agent: &str) -> Decision {
+        self.setup.gate.admit(who.into(), agent)
     }
 
     /// Whether `by` may decide about calls that the agent makes on behalf of `asker`. Has no effect.
-    pub fn may_approve(&self, by: &str, asker: &str, agent: &str) -> Decision {
-        self.setup.gate.may_approve(by, asker, agent)
+    pub fn may_approve<'a>(&self, by: impl Into<Who<'a>>, asker: &str, agent: &str) -> Decision {
+        self.setup.gate.may_approve(by.into(), asker, agent)
     }
 
     /// Whether a call may run: allowlist, schema, grant, rules, budget, and whether it is a stub. Has no effect.
@@ -161,6 +161,7 @@ impl Toolbox {
     fn request<'a>(&self, asked: &Asked<'a>, offer: &'a Offer, effect: Effect) -> Request<'a> {
         Request {
             principal: asked.principal,
+            groups: asked.groups,
             agent: asked.agent,
             tool: asked.tool,
             source: &offer.source,
@@ -234,6 +235,7 @@ async fn run(setup: Setup, tool: Arc<Tool>, started: Started) -> Result<Done, Fa
                 tool: remote_name.clone(),
                 shown_as: offer.definition.name.clone(),
                 principal: started.principal,
+                groups: started.groups,
                 arguments: started.input,
                 key: started.key,
                 deadline: setup.deadline,

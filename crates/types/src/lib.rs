@@ -34,6 +34,7 @@ mod stop;
 mod time;
 mod tool;
 mod usage;
+mod who;
 
 pub use block::{Block, Sent, Source, View, text_of};
 pub use catalog::{Catalog, CatalogError, ModelCard, Wire};
@@ -58,3 +59,4 @@ pub use stop::StopReason;
 pub use time::{TimeError, Timestamp};
 pub use tool::{Effect, Level, Observed, OnInterrupt, Outcome, Risk, Saw, Verdict};
 pub use usage::{MoneyError, NanoUsd, Price, Usage};
+pub use who::Who;

@@ -131,6 +131,7 @@ fn granted(gate: &dyn Gate, principal: &str, agent: &str, offer: &Offer) -> Opti
             effect,
             risk: offer.risk,
             access: offer.access,
+            groups: &[],
             approved_by: None,
         };
         gate.decide(&request).verdict != Verdict::Deny

@@ -59,10 +59,11 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     if identity.is_owner() {
         groups.push(Group { group: ADMINS.to_owned(), from: "owns the data directory" });
     }
-    let of_project = gate.groups_of(principal).into_iter();
+    let of_project = gate.groups_of(principal.into()).into_iter();
     let of_project = of_project.filter(|group| group != ADMINS || !identity.is_owner());
     groups.extend(of_project.map(|group| Group { group, from: "weir.yaml" }));
-    let (admin, from) = (gate.is_admin(principal), if identity.is_tried() { "--as" } else { "system" });
+    let (admin, from) =
+        (gate.is_admin(principal.into()), if identity.is_tried() { "--as" } else { "system" });
     let out = &mut context.out;
     if out.json {
         return out.document(&Document { principal, from, groups, admin, actor: identity.real() });

@@ -117,8 +117,14 @@ fn a_yes_that_does_not_fit_asks_again() {
         let (session, _) = desk.ask("helper", "ring", &["--live-writes"]);
         let (call, hash) = asked(&desk, &session);
         let input_hash = if other_arguments { Hash::of(b"{\"n\":2}") } else { hash };
-        let granted =
-            ApprovalGranted { call, by: by.to_owned(), input_hash, input: None, scope: Scope::Once };
+        let granted = ApprovalGranted {
+            call,
+            by: by.to_owned(),
+            groups: vec![],
+            input_hash,
+            input: None,
+            scope: Scope::Once,
+        };
         write(&desk, &session, granted, actor);
         let resumed = desk.project.run(&["session", "resume", &session, "--live-writes"]);
         assert_eq!(resumed.code, 5, "{by} {actor}: {resumed}");

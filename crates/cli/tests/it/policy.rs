@@ -316,6 +316,7 @@ fn created(user: &str) -> Body {
         agent: "helper".into(),
         manifest: Hash::ZERO,
         principal: user.into(),
+        groups: vec![],
         title: None,
         labels: BTreeMap::new(),
         parent: None,

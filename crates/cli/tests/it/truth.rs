@@ -72,6 +72,7 @@ fn decided(toolbox: &Toolbox, case: &Case) -> model::Expected {
         depth: 0,
         agent: case.agent,
         principal: case.principal,
+        groups: &[],
         approved_by: case.approved.then_some("user:boss"),
     });
     model::Expected {

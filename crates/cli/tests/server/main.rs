@@ -2,5 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]
 
+mod deploying;
 mod kit;
 mod serving;
+mod streaming;

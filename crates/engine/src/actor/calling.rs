@@ -13,7 +13,7 @@ use weir_kernel::{
     ToolUse, Verdict,
 };
 use weir_tools::{Asked, Decision, Done, Failed, Permit, Started, Step, Trace, WAITS};
-use weir_types::{CallId, Effect, OnInterrupt, Risk};
+use weir_types::{CallId, Effect, OnInterrupt, Risk, Who};
 
 use super::asking::millis;
 use super::children::{bill, child_agent};
@@ -117,13 +117,16 @@ impl Actor {
             depth: self.depth(),
             agent: &runnable.agent.name,
             principal: self.principal(),
+            groups: self.groups(),
             approved_by,
         })
     }
 
     /// Why someone's yes does not count, if it does not.
     fn refused_as_approver(&self, runnable: &Runnable, by: &str) -> Option<String> {
-        let decision = runnable.tools.may_approve(by, self.principal(), &runnable.agent.name);
+        let groups = self.session.approvers.get(by).map_or(&[][..], Vec::as_slice);
+        let decision =
+            runnable.tools.may_approve(Who::new(by, groups), self.principal(), &runnable.agent.name);
         (decision.verdict != Verdict::Allow).then_some(decision.because)
     }
 
@@ -148,6 +151,11 @@ impl Actor {
     }
 
     /// On whose behalf the session acts.
+    /// The groups that one came with.
+    pub(super) fn groups(&self) -> &[String] {
+        self.session.created.as_ref().map_or(&[], |created| &created.groups)
+    }
+
     pub(super) fn principal(&self) -> &str {
         self.session.created.as_ref().map_or("", |created| created.principal.as_str())
     }
@@ -273,6 +281,7 @@ impl Actor {
                 session: self.address.session,
                 branch: self.address.branch.clone(),
                 principal: self.principal().to_owned(),
+                groups: self.groups().to_vec(),
                 tool: call.tool.clone(),
                 input: call.input_to_run().clone(),
                 key: call.key(),

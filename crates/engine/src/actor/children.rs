@@ -48,6 +48,7 @@ impl Actor {
             agent: agent.to_owned(),
             manifest: callee.manifest,
             principal: principal.clone(),
+            groups: self.groups().to_vec(),
             title: None,
             labels: Default::default(),
             parent: Some(self.as_parent(runnable, call)),
@@ -143,6 +144,7 @@ impl Actor {
         let over = ApprovalGranted {
             call: call.id,
             by,
+            groups: vec![],
             input_hash: call.input_hash(),
             input: None,
             scope: Scope::Once,

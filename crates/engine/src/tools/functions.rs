@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use weir_journal::now;
 use weir_kernel::Tool;
 use weir_tools::{Asked, Decision, Done, Failed, Permit};
-use weir_types::{Effect, Json, OnInterrupt, Risk, Saw, ToolDefinition};
+use weir_types::{Effect, Json, OnInterrupt, Risk, Saw, ToolDefinition, Who};
 
 use super::Tools;
 
@@ -105,7 +105,7 @@ impl Functions {
 }
 
 impl Tools for Functions {
-    fn admit(&self, _principal: &str, _agent: &str) -> Decision {
+    fn admit(&self, _who: Who<'_>, _agent: &str) -> Decision {
         Decision::allow("functions are given by the program that runs them")
     }
 

@@ -35,11 +35,11 @@ async fn asking(engine: &Engine, agent: &str, message: &str) -> (Address, Vec<Ap
 
 pub(crate) fn yes(approval: &Approval, by: &str) -> ApprovalGranted {
     let (call, input_hash) = (approval.id, approval.input_hash);
-    ApprovalGranted { call, by: by.to_owned(), input_hash, input: None, scope: Scope::Once }
+    ApprovalGranted { call, by: by.to_owned(), groups: vec![], input_hash, input: None, scope: Scope::Once }
 }
 
 pub(crate) fn no(approval: &Approval, by: &str, message: &str) -> ApprovalDenied {
-    ApprovalDenied { call: approval.id, by: by.to_owned(), message: Some(message.to_owned()) }
+    ApprovalDenied { call: approval.id, by: by.to_owned(), groups: vec![], message: Some(message.to_owned()) }
 }
 
 fn code(answered: Result<Answered, EngineError>) -> String {

@@ -29,7 +29,7 @@ use weir_tools::{
 };
 use weir_types::{
     Block, BranchId, Catalog, Effect, Event, EventId, Hash, Json, Kind, ModelCard, OwnerId, Position,
-    Request, Risk, Saw, Seq, StreamName, Wire, text_of,
+    Request, Risk, Saw, Seq, StreamName, Who, Wire, text_of,
 };
 
 /// Longest any test waits for anything, in the paused clock or the real one.
@@ -515,11 +515,12 @@ impl Gate {
 }
 
 impl Tools for Gate {
-    fn admit(&self, principal: &str, agent: &str) -> Decision {
-        self.0.admit(principal, agent)
+    fn admit(&self, who: Who<'_>, agent: &str) -> Decision {
+        self.0.admit(who, agent)
     }
 
-    fn may_approve(&self, by: &str, asker: &str, agent: &str) -> Decision {
+    fn may_approve(&self, by: Who<'_>, asker: &str, agent: &str) -> Decision {
+        let by = by.principal;
         if by == "user:eve" || self.2.no_approvers.lock().unwrap().contains(by) {
             return Decision::deny(format!("`{by}` may not approve what `{agent}` does for `{asker}`"));
         }
@@ -796,6 +797,15 @@ impl Journal for Fused {
 
     fn refers_to(&self, hash: Hash) -> Answer<'_, bool, ReadError> {
         self.inner.refers_to(hash)
+    }
+
+    fn referring(
+        &self,
+        hash: Hash,
+        after: Position,
+        limit: usize,
+    ) -> Answer<'_, Vec<(Position, StreamName)>, ReadError> {
+        self.inner.referring(hash, after, limit)
     }
 
     fn put_snapshot(&self, snapshot: Snapshot) -> Answer<'_, (), AppendError> {

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use weir_engine::{Counts, Redecided, Redecisions, Tools, Which};
 use weir_kernel::{ApprovalGranted, Scope, Verdict};
 use weir_tools::{Asked, Decision, Done, Failed, Permit};
-use weir_types::Json;
+use weir_types::{Json, Who};
 
 use crate::approving::yes;
 use crate::kit::*;
@@ -21,11 +21,12 @@ struct Judge {
 const JUDGE: Judge = Judge { boss_may: true, lax: false, lets_in: true };
 
 impl Tools for Judge {
-    fn admit(&self, _: &str, _: &str) -> Decision {
+    fn admit(&self, _: Who<'_>, _: &str) -> Decision {
         if self.lets_in { Decision::allow("so") } else { Decision::deny("not you") }
     }
 
-    fn may_approve(&self, by: &str, _: &str, _: &str) -> Decision {
+    fn may_approve(&self, by: Who<'_>, _: &str, _: &str) -> Decision {
+        let by = by.principal;
         if self.boss_may && by == "user:boss" { Decision::allow("so") } else { Decision::deny("no") }
     }
 

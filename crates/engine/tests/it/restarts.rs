@@ -23,7 +23,7 @@ use weir_kernel::{Agent, Body, Limits, Outcome as CallOutcome};
 use weir_models::Scripted;
 use weir_models::scripted::Script;
 use weir_tools::{Asked, Decision, Done, Failed, Permit};
-use weir_types::{Catalog, Effect, Hash, Seq};
+use weir_types::{Catalog, Effect, Hash, Seq, Who};
 
 use crate::approving::{no, yes};
 use crate::kit::{calling, new, on_tool, on_user, said};
@@ -91,11 +91,12 @@ impl Agents for Careful {
 struct Gate(Functions);
 
 impl Tools for Gate {
-    fn admit(&self, principal: &str, agent: &str) -> Decision {
-        self.0.admit(principal, agent)
+    fn admit(&self, who: Who<'_>, agent: &str) -> Decision {
+        self.0.admit(who, agent)
     }
 
-    fn may_approve(&self, by: &str, _: &str, _: &str) -> Decision {
+    fn may_approve(&self, by: Who<'_>, _: &str, _: &str) -> Decision {
+        let by = by.principal;
         if by == "user:boss" { Decision::allow("the boss may") } else { Decision::deny("only the boss may") }
     }
 

@@ -137,6 +137,7 @@ async fn an_approval_from_elsewhere_reaches_whoever_can_go_on() {
     let wrong = ApprovalGranted {
         call: call.id,
         by: "user:boss".to_owned(),
+        groups: vec![],
         input_hash: weir_types::Hash::of(b"other arguments"),
         input: None,
         scope: Scope::Once,
@@ -162,7 +163,12 @@ async fn a_no_and_silence_are_told_to_the_model() {
     process.engine.begin(&address, new("careful"), said("do it")).await.unwrap();
     process.engine.settle(&address).await.unwrap();
     let call = world.state(&address).await.calls()[0].id;
-    let denied = ApprovalDenied { call, by: "user:boss".to_owned(), message: Some("not today".to_owned()) };
+    let denied = ApprovalDenied {
+        call,
+        by: "user:boss".to_owned(),
+        groups: vec![],
+        message: Some("not today".to_owned()),
+    };
     process.engine.deny(&address, denied).await.unwrap();
     let outcome = process.engine.settle(&address).await.unwrap();
     assert_eq!(outcome.answer.as_deref(), Some("result: tool 'ask' blocked: user:boss said no: not today"));

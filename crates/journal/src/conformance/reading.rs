@@ -184,6 +184,18 @@ pub async fn blobs_know_whether_they_are_referred_to(make: Make) {
     ];
     assert_eq!(referred.map(Result::unwrap), [true, true, false]);
     assert_eq!(lineage(journal, &at("a")).await[1].refs, hashes[..2]);
+    append(journal, &at("b"), vec![event("n", "3").with_refs(hashes[1..2].to_vec())]).await;
+    let streams = async |hash, after, limit| {
+        let found = journal.referring(hash, after, limit).await.unwrap();
+        found.into_iter().map(|(position, stream)| (position, stream.to_string())).collect::<Vec<_>>()
+    };
+    let all = everything(journal).await;
+    let [first, second] = [(all[1].position, "a".to_owned()), (all[2].position, "b".to_owned())];
+    assert_eq!(streams(hashes[1], Position(0), 10).await, [first.clone(), second.clone()]);
+    assert_eq!(streams(hashes[1], Position(0), 1).await, [first.clone()]);
+    assert_eq!(streams(hashes[1], first.0, 10).await, [second]);
+    assert_eq!(streams(hashes[0], Position(0), 10).await, [first]);
+    assert_eq!(streams(hashes[2], Position(0), 10).await, []);
 }
 
 /// A stream or branch that does not exist is named.

@@ -2,7 +2,7 @@
 
 mod write;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound::{Excluded, Unbounded};
 
 use weir_types::{BranchId, BranchName, Event, EventId, Hash, Kind, OwnerId, Position, Seq, StreamName};
@@ -19,7 +19,7 @@ pub(super) struct State {
     pub(super) events: BTreeMap<Position, Record>,
     ids: HashMap<EventId, Position>,
     causes: HashMap<EventId, Vec<Position>>,
-    refs: HashSet<Hash>,
+    refs: HashMap<Hash, Vec<Position>>,
     keys: HashMap<BranchId, BTreeMap<Key, KnownPart>>,
     snapshots: HashMap<(BranchId, FoldVersion), BTreeMap<Seq, Snapshot>>,
     branches_made: u64,
@@ -205,7 +205,14 @@ impl State {
     }
 
     pub(super) fn refers_to(&self, hash: Hash) -> bool {
-        self.refs.contains(&hash)
+        self.refs.contains_key(&hash)
+    }
+
+    pub(super) fn referring(&self, hash: Hash, after: Position, limit: usize) -> Vec<(Position, StreamName)> {
+        let places = self.refs.get(&hash).into_iter().flatten().filter(|position| **position > after);
+        let streams =
+            places.filter_map(|position| Some((*position, self.events.get(position)?.event.stream.clone())));
+        streams.take(limit).collect()
     }
 
     /// Keeps a snapshot, unless it is too large or of events that are not there.

@@ -148,10 +148,19 @@ impl Session {
             call.edited.clone_from(&body.input);
             call.state = CallState::Granted { by: body.by.clone(), input_hash: call.input_hash() };
         });
+        self.approved_with(body);
         if let Some(standing) = standing {
             self.standing.retain(|known| (&known.tool, &known.rule) != (&standing.tool, &standing.rule));
             self.standing.push(standing);
         }
+    }
+
+    /// Whoever said yes is asked about again when the call starts, with the groups they had.
+    fn approved_with(&mut self, body: &ApprovalGranted) {
+        match body.groups.is_empty() {
+            true => self.approvers.remove(&body.by),
+            false => self.approvers.insert(body.by.clone(), body.groups.clone()),
+        };
     }
 
     /// A grant in the name of someone who did not give it is none; whoever is asked can see that there was one.

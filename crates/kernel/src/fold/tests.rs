@@ -16,6 +16,7 @@ fn a_session_has_its_title_and_labels() {
         agent: "a".into(),
         manifest: Hash::ZERO,
         principal: "user:eve".into(),
+        groups: vec![],
         title: Some("first".into()),
         labels: [("team".into(), "blue".into()), ("tier".into(), "1".into())].into(),
         parent: None,
@@ -449,7 +450,7 @@ fn the_newest_long_results_can_be_read_on() {
 fn granted_for_the_session(story: &mut Story, call: CallId) {
     let input_hash = story.call(call).input_hash();
     let by = "bob".into();
-    story.add(ApprovalGranted { call, by, input_hash, input: None, scope: Scope::Session });
+    story.add(ApprovalGranted { call, by, groups: vec![], input_hash, input: None, scope: Scope::Session });
 }
 
 #[test]
@@ -477,6 +478,7 @@ fn a_yes_that_does_not_count_or_is_for_a_repetition_stands_for_nothing() {
     story.add(ApprovalGranted {
         call,
         by: "bob".into(),
+        groups: vec![],
         input_hash: Hash::ZERO,
         input: None,
         scope: Scope::Session,
@@ -536,7 +538,14 @@ fn a_yes_in_the_name_of_someone_else_is_none_and_is_told() {
     let (mut story, [call]) = Story::of_calls(["write"]);
     story.ask_someone(call, None);
     let input_hash = story.call(call).input_hash();
-    let granted = ApprovalGranted { call, by: "bob".into(), input_hash, input: None, scope: Scope::Once };
+    let granted = ApprovalGranted {
+        call,
+        by: "bob".into(),
+        groups: vec![],
+        input_hash,
+        input: None,
+        scope: Scope::Once,
+    };
     let event = |actor: Option<&str>, session: &Session| {
         let about = About { actor: actor.map(str::to_owned), ..About::default() };
         let body = Body::from(granted.clone());

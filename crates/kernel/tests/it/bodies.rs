@@ -84,6 +84,7 @@ fn session_kinds() -> Vec<BoxedStrategy<Body>> {
             agent: text(),
             manifest: hash(),
             principal: text(),
+            groups: texts(),
             title: option::of(text()),
             labels: labels(),
             parent: option::of(parent),
@@ -225,11 +226,12 @@ fn tool_kinds() -> Vec<BoxedStrategy<Body>> {
         body!(ApprovalGranted {
             call: call(),
             by: text(),
+            groups: texts(),
             input_hash: hash(),
             input: option::of(json()),
             scope: select(vec![Scope::Once, Scope::Session]),
         }),
-        body!(ApprovalDenied { call: call(), by: text(), message: option::of(text()) }),
+        body!(ApprovalDenied { call: call(), by: text(), groups: texts(), message: option::of(text()) }),
         body!(ApprovalExpired { call: call() }),
     ]
 }

@@ -17,7 +17,7 @@ use crate::{bodies, runner};
 /// `user.message` marks what a client says was said before the session began.
 #[rustfmt::skip]
 const FIELDS: [(&str, &str); 45] = [
-    ("session.created", "agent manifest principal title labels parent lane"),
+    ("session.created", "agent manifest principal groups title labels parent lane"),
     ("session.updated", "title labels"),
     ("session.resumed", "reason owner budget"),
     ("session.halted", "reason"),
@@ -45,8 +45,8 @@ const FIELDS: [(&str, &str); 45] = [
     ("tool.completed", "call content changed_files stub whole log bill"),
     ("tool.failed", "call class message outcome log bill"),
     ("approval.requested", "call input_hash rule expires"),
-    ("approval.granted", "call by input_hash input scope"),
-    ("approval.denied", "call by message"),
+    ("approval.granted", "call by groups input_hash input scope"),
+    ("approval.denied", "call by groups message"),
     ("approval.expired", "call"),
     ("memory.stored", "doc title tags hash"),
     ("memory.retrieved", "query docs"),

@@ -2,7 +2,7 @@
 
 use cedar_policy::{Context, Entities, EntityUid, PolicySet, Request, RestrictedExpression};
 use serde_json::Value;
-use weir_types::{Effect, Json, Level, Risk, Verdict};
+use weir_types::{Effect, Json, Level, Risk, Verdict, Who};
 
 use super::{Gated, Known, Policies, Said, Says};
 use crate::names;
@@ -14,6 +14,8 @@ use crate::source::Outcome;
 pub struct Call<'a> {
     /// On whose behalf.
     pub principal: &'a str,
+    /// The groups they came with, besides those of the project.
+    pub groups: &'a [String],
     /// The agent that makes it.
     pub agent: &'a str,
     /// The tool, by the name the model knows.
@@ -56,6 +58,12 @@ pub struct Observed {
     pub outcome: Outcome,
 }
 
+impl<'a> Call<'a> {
+    fn who(&self) -> Who<'a> {
+        Who::new(self.principal, self.groups)
+    }
+}
+
 impl Answer {
     fn new(verdict: Verdict, rule: Option<&str>, because: String) -> Self {
         Self { verdict, rule: rule.map(str::to_owned), because, observed: Vec::new() }
@@ -80,7 +88,7 @@ impl Policies {
                 format_args!("`access: {word}` in the agent's spec would allow it"),
             );
         }
-        if let Some(refused) = call.callee.and_then(|callee| self.not_admitted(call.principal, callee)) {
+        if let Some(refused) = call.callee.and_then(|callee| self.not_admitted(call.who(), callee)) {
             return refused;
         }
         let Some(said) = self.ask_about(call, call.effect, &self.calls) else {
@@ -106,8 +114,8 @@ impl Policies {
         said.error.is_none().then_some(found)
     }
 
-    fn not_admitted(&self, principal: &str, callee: &str) -> Option<Answer> {
-        let permission = self.admit(principal, callee);
+    fn not_admitted(&self, who: Who<'_>, callee: &str) -> Option<Answer> {
+        let (permission, principal) = (self.admit(who, callee), who.principal);
         if permission.allowed {
             return None;
         }
@@ -144,6 +152,7 @@ impl Policies {
     /// What policies say about a call. Nothing, if they cannot be asked.
     fn ask_about(&self, call: &Call<'_>, effect: Effect, set: &PolicySet) -> Option<Said<'_>> {
         let who = Principal::parse(call.principal)?;
+        let known = self.people_with(call.who())?;
         let mut input = None;
         let facts = self.facts_of(call, &mut input);
         let mut pairs = vec![
@@ -161,9 +170,9 @@ impl Policies {
             pairs.push(("numbers".to_owned(), entity(numbers)));
             let input = input.get_or_insert_with(|| call.input.to_value());
             let arguments = names::arguments(self.kinds, input)?;
-            with_arguments = Some(self.people.clone().add_entities(arguments, None).ok()?);
+            with_arguments = Some(known.clone().into_owned().add_entities(arguments, None).ok()?);
         }
-        let people: &Entities = with_arguments.as_ref().unwrap_or(&self.people);
+        let people: &Entities = with_arguments.as_ref().unwrap_or(&known);
         let context = Context::from_pairs(pairs).ok()?;
         let tool = names::uid(&self.kinds.tool, call.tool);
         let request = Request::new(self.kinds.who(who), self.kinds.action("call"), tool, context, None);

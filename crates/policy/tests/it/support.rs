@@ -115,6 +115,7 @@ impl Owned {
     pub(crate) fn decide(&self, policies: &Policies) -> Answer {
         let input = Json::of(&self.input);
         policies.decide(&Call {
+            groups: &[],
             principal: &self.principal,
             agent: &self.agent,
             tool: &self.tool,

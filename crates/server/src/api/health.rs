@@ -15,6 +15,15 @@ struct Health {
     status: &'static str,
 }
 
+#[derive(Serialize, ToSchema)]
+struct Ready {
+    status: &'static str,
+    /// The build that new sessions begin with; none, where the persistence layer is served alone.
+    build: Option<String>,
+    /// The version of the server.
+    version: &'static str,
+}
+
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(health)).routes(routes!(ready))
 }
@@ -26,8 +35,9 @@ async fn health() -> Json<Health> {
 }
 
 /// Whether it can do something: the journal answers.
-#[utoipa::path(get, path = "/ready", responses((status = 200, body = Health), (status = 503, body = ErrorBody)))]
-async fn ready(State(app): State<App>) -> Result<Json<Health>, Error> {
+#[utoipa::path(get, path = "/ready", responses((status = 200, body = Ready), (status = 503, body = ErrorBody)))]
+async fn ready(State(app): State<App>) -> Result<Json<Ready>, Error> {
     app.journal.end().await?;
-    Ok(Json(Health { status: "ready" }))
+    let build = app.builds.current().map(|build| build.hash.to_string());
+    Ok(Json(Ready { status: "ready", build, version: env!("CARGO_PKG_VERSION") }))
 }

@@ -63,6 +63,7 @@ fn required_arguments_are_enforced_and_others_refused() {
             depth: 0,
             agent: "a",
             principal: "user:ada",
+            groups: &[],
             approved_by: None,
         };
         let decision = toolbox.authorize(&asked);

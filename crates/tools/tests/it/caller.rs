@@ -87,6 +87,7 @@ impl Caller {
             session: SessionId::from_u128(2),
             branch: BranchName::main(),
             principal: "user:test".to_owned(),
+            groups: Vec::new(),
             tool: "it".to_owned(),
             input: Json::of(input),
             key: "key-of-the-call".to_owned(),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_tools::{Decision, Gate, Level, Request, Step};
-use weir_types::Saw;
+use weir_types::{Saw, Who};
 
 /// Access lists and grants of a project. Principals are `user:…`, `serviceaccount:…` and `group:…`.
 #[derive(Clone, Debug, Default)]
@@ -22,13 +22,13 @@ impl Grants {
     /// Whether someone may talk to an agent.
     fn may_talk_to(&self, principal: &str, agent: &str) -> bool {
         let listed = self.acl.get(agent);
-        self.is_admin(principal)
+        self.is_admin(principal.into())
             || self.names_of(principal).any(|name| listed.is_some_and(|acl| acl.contains(name)))
     }
 
     /// The highest level at which someone may use a tool or a source.
     fn level_of(&self, principal: &str, tool: &str, source: &str) -> Option<Level> {
-        if self.is_admin(principal) {
+        if self.is_admin(principal.into()) {
             return Some(Level::Write);
         }
         let levels = self.names_of(principal).flat_map(|name| {
@@ -45,7 +45,8 @@ impl Grants {
 }
 
 impl Gate for Grants {
-    fn admit(&self, principal: &str, agent: &str) -> Decision {
+    fn admit(&self, who: Who<'_>, agent: &str) -> Decision {
+        let principal = who.principal;
         if self.may_talk_to(principal, agent) {
             return Decision::allow(format!("`{principal}` may talk to agent `{agent}`"));
         }
@@ -56,16 +57,16 @@ impl Gate for Grants {
         )
     }
 
-    fn groups_of(&self, principal: &str) -> Vec<String> {
-        self.names_of(principal).skip(1).map(str::to_owned).collect()
+    fn groups_of(&self, who: Who<'_>) -> Vec<String> {
+        self.names_of(who.principal).skip(1).map(str::to_owned).collect()
     }
 
-    fn is_admin(&self, principal: &str) -> bool {
-        self.names_of(principal).any(|name| self.admins.contains(name))
+    fn is_admin(&self, who: Who<'_>) -> bool {
+        self.names_of(who.principal).any(|name| self.admins.contains(name))
     }
 
     fn decide(&self, request: &Request<'_>) -> Decision {
-        let groups = self.groups_of(request.principal);
+        let groups = self.groups_of(request.principal.into());
         Decision { saw: Saw { groups, ..Saw::default() }, ..self.granted(request) }
     }
 }
@@ -85,7 +86,7 @@ impl Grants {
             );
         }
         if let Some(callee) = request.callee {
-            return self.admit(principal, callee);
+            return self.admit(principal.into(), callee);
         }
         match self.level_of(principal, tool, source) {
             Some(level) if level >= needed => {

@@ -52,8 +52,17 @@ fn toolbox(session: &Session, live: Live) -> Toolbox {
 fn ask(toolbox: &Toolbox, principal: &str, tool: &str, input: &str, depth: u32) -> Decision {
     let input = Json::parse(input).unwrap();
     let (call, session) = (mint_call(), mint_session());
-    let asked =
-        Asked { call, tool, input: &input, session, depth, agent: "helper", principal, approved_by: None };
+    let asked = Asked {
+        call,
+        tool,
+        input: &input,
+        session,
+        depth,
+        agent: "helper",
+        principal,
+        groups: &[],
+        approved_by: None,
+    };
     toolbox.authorize(&asked)
 }
 
@@ -130,7 +139,17 @@ fn decisions_say_what_they_saw() {
             let input = Json::parse(input).unwrap();
             let (call, session) = (mint_call(), mint_session());
             let agent = "helper";
-            let asked = Asked { call, tool, input: &input, session, depth: 0, agent, principal, approved_by };
+            let asked = Asked {
+                call,
+                tool,
+                input: &input,
+                session,
+                depth: 0,
+                agent,
+                principal,
+                groups: &[],
+                approved_by,
+            };
             let approved_by = approved_by.map(str::to_owned);
             let principal = principal.to_owned();
             let expected = Saw { principal, groups: groups.clone(), access, approved_by, observed: vec![] };

@@ -273,6 +273,7 @@ impl Session {
             session,
             branch: BranchName::main(),
             principal: "user:ada".to_owned(),
+            groups: Vec::new(),
             tool: tool.to_owned(),
             input: Json::parse(input).unwrap(),
             key: "key".to_owned(),

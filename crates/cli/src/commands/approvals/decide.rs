@@ -232,7 +232,14 @@ impl<'a> Decision<'a> {
             Word::Yes { input, scope } => {
                 // Whatever is not asked any more is refused, and why is found out there.
                 let input_hash = self.approval.as_ref().map_or(Hash::ZERO, |approval| approval.input_hash);
-                let granted = ApprovalGranted { call, by, input_hash, input: input.clone(), scope: *scope };
+                let granted = ApprovalGranted {
+                    call,
+                    by,
+                    groups: vec![],
+                    input_hash,
+                    input: input.clone(),
+                    scope: *scope,
+                };
                 if let Some(approval) = self.approval.as_ref().filter(|_| runs_here)
                     && engine.would_pretend(&self.address, &granted).await?
                 {
@@ -241,7 +248,7 @@ impl<'a> Decision<'a> {
                 Ok(engine.approve(&self.address, granted).await?)
             }
             Word::No { message } => {
-                let denied = ApprovalDenied { call, by, message: message.clone() };
+                let denied = ApprovalDenied { call, by, groups: vec![], message: message.clone() };
                 Ok(engine.deny(&self.address, denied).await?)
             }
         }

@@ -167,7 +167,7 @@ impl Asker<'_> {
 
     fn grant(&self, approval: &Approval, input: Option<Json>, scope: Scope) -> ApprovalGranted {
         let (call, input_hash) = (approval.id, approval.input_hash);
-        ApprovalGranted { call, by: self.by.clone(), input_hash, input, scope }
+        ApprovalGranted { call, by: self.by.clone(), groups: vec![], input_hash, input, scope }
     }
 
     async fn yes(&self, approval: &Approval, input: Option<Json>, scope: Scope) -> Outcome {
@@ -184,7 +184,7 @@ impl Asker<'_> {
 
     async fn no(&self, approval: &Approval, why: &str) -> Outcome {
         let message = (!why.is_empty()).then(|| why.to_owned());
-        let denied = ApprovalDenied { call: approval.id, by: self.by.clone(), message };
+        let denied = ApprovalDenied { call: approval.id, by: self.by.clone(), groups: vec![], message };
         self.engine.deny(&approval.address, denied).await?;
         Ok(())
     }

@@ -147,6 +147,7 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
         depth: 0,
         agent: &args.agent,
         principal: &principal,
+        groups: &[],
         approved_by: None,
     };
     let explained = explain(&toolbox, &asked);

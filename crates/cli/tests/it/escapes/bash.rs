@@ -213,6 +213,7 @@ impl Session {
             session: SessionId::from_u128(2),
             branch: BranchName::main(),
             principal: "user:ada".to_owned(),
+            groups: Vec::new(),
             tool: "bash".to_owned(),
             input: Json::of(&input),
             key: "key".to_owned(),

@@ -103,7 +103,12 @@ impl State {
 
     fn insert(&mut self, mut event: Event) {
         self.ids.insert(event.id, event.position);
-        self.refs.extend(&event.refs);
+        for hash in &event.refs {
+            let places = self.refs.entry(*hash).or_default();
+            if places.last() != Some(&event.position) {
+                places.push(event.position);
+            }
+        }
         if let Some(cause) = event.meta.causation() {
             self.causes.entry(cause).or_default().push(event.position);
         }

@@ -164,8 +164,8 @@ fn a_call_someone_said_no_to_is_closed() {
     story.ask_someone(call, None);
     let mut silent = Story::of_calls(["write"]).0;
     silent.ask_someone(call, None);
-    story.add(ApprovalDenied { call, by: "bob".into(), message: Some("not today".into()) });
-    silent.add(ApprovalDenied { call, by: "bob".into(), message: None });
+    story.add(ApprovalDenied { call, by: "bob".into(), groups: vec![], message: Some("not today".into()) });
+    silent.add(ApprovalDenied { call, by: "bob".into(), groups: vec![], message: None });
     let closing = blocked(call, "denied", "tool 'write' blocked: bob said no: not today");
     assert_eq!(story.next(), Next::Close(vec![closing]));
     assert_eq!(
@@ -243,7 +243,7 @@ fn a_no_to_repeating_a_write_does_not_make_it_undone() {
     story.resumed(ResumeReason::Recovery);
     let input_hash = story.call(call).input_hash();
     story.add(ApprovalRequested { call, input_hash, rule: "on_interrupt".into(), expires: None });
-    story.add(ApprovalDenied { call, by: "bob".into(), message: None });
+    story.add(ApprovalDenied { call, by: "bob".into(), groups: vec![], message: None });
     let message = format!("tool 'ask' blocked: bob said no; {}", unknown(call, "ask").message);
     let closing = Closing { call, class: "denied".into(), message, outcome: Outcome::Unknown };
     assert_eq!(story.next(), Next::Close(vec![closing]));
@@ -285,7 +285,14 @@ fn a_call_whose_session_waits_for_someone_waits_too_and_is_attached_to_again() {
     story.resumed(ResumeReason::Recovery);
     assert_eq!((story.run().spent.micros, story.run().crashes), (worked, 0));
     assert_eq!(story.next(), Next::Wait { due: None });
-    story.add(ApprovalGranted { call, by: "session:7".into(), input_hash, input: None, scope: Scope::Once });
+    story.add(ApprovalGranted {
+        call,
+        by: "session:7".into(),
+        groups: vec![],
+        input_hash,
+        input: None,
+        scope: Scope::Once,
+    });
     assert_eq!(story.next(), Next::Execute(vec![call]));
     story.started(call);
     assert_eq!((story.call(call).attempt, story.next()), (2, Next::Busy));

@@ -190,18 +190,24 @@ impl Sim {
         let (call, input_hash) = (call.id, call.input_hash());
         let by = "someone".to_owned();
         self.append(match decision {
-            Decision::Grant => {
-                Body::from(ApprovalGranted { call, by, input_hash, input: None, scope: Scope::Once })
-            }
+            Decision::Grant => Body::from(ApprovalGranted {
+                call,
+                by,
+                groups: vec![],
+                input_hash,
+                input: None,
+                scope: Scope::Once,
+            }),
             Decision::GrantEdited => {
                 let input = Some(Json::null());
-                ApprovalGranted { call, by, input_hash, input, scope: Scope::Once }.into()
+                ApprovalGranted { call, by, groups: vec![], input_hash, input, scope: Scope::Once }.into()
             }
             Decision::GrantOther => {
                 let input_hash = Hash::ZERO;
-                ApprovalGranted { call, by, input_hash, input: None, scope: Scope::Once }.into()
+                ApprovalGranted { call, by, groups: vec![], input_hash, input: None, scope: Scope::Once }
+                    .into()
             }
-            Decision::Deny => ApprovalDenied { call, by, message: None }.into(),
+            Decision::Deny => ApprovalDenied { call, by, groups: vec![], message: None }.into(),
         });
     }
 
