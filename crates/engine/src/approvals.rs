@@ -26,7 +26,7 @@ pub use self::error::{ApprovalError, How};
 pub(crate) const ON_INTERRUPT: &str = "on_interrupt: ask";
 
 /// The rule under which a call waits for the session behind it.
-pub(crate) const CHILD: &str = "child";
+pub const CHILD: &str = "child";
 
 /// A call that someone has to decide about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Approval {
     /// What a session asks by itself, in the order of its calls.
     pub(crate) fn of(address: &Address, session: &Session) -> Vec<Self> {
         let Some(created) = &session.created else { return Vec::new() };
-        let asked = session.calls().iter().filter_map(|call| match &call.state {
+        let asked = session.all_calls().filter_map(|call| match &call.state {
             CallState::Awaiting { input_hash, expires, rule } => Some((call, *input_hash, *expires, rule)),
             _ => None,
         });
@@ -148,7 +148,7 @@ fn check(
         Lifecycle::Halted(_) => return Err(EngineError::Halted(address.clone())),
         Lifecycle::Closed(_) => return Err(EngineError::Closed(address.clone())),
     }
-    let asked = session.calls().iter().find(|asked| asked.id == call).map(|asked| &asked.state);
+    let asked = session.all_calls().find(|asked| asked.id == call).map(|asked| &asked.state);
     let Some(CallState::Awaiting { input_hash, expires, .. }) = asked else {
         return Err(ApprovalError::NotAsked { address: address.clone(), call }.into());
     };

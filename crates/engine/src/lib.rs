@@ -58,6 +58,7 @@ pub mod conversation;
 mod credentials;
 mod deployments;
 mod engine;
+mod errands;
 mod error;
 mod outcome;
 mod owners;
@@ -88,7 +89,7 @@ mod store;
 
 pub use actor::status;
 pub use address::{Address, stream_of};
-pub use approvals::{Answered, Approval, ApprovalError, AskedAfter, How};
+pub use approvals::{Answered, Approval, ApprovalError, AskedAfter, CHILD as ASKED_BY_CHILD, How};
 pub use budgets::{Budgets, day, scope_words};
 pub use credentials::{
     CredentialError, CredentialFile, CredentialFileError, Credentials, Entry, Given, Holder, HolderError,
@@ -96,10 +97,11 @@ pub use credentials::{
 };
 pub use deployments::{Deploy, DeployError, DeploymentMade, Deployments};
 pub use engine::{Engine, New, Said};
+pub use errands::{Became, Called, Errand, ErrandError};
 pub use error::{EngineError, Explained};
 pub use hooks::{HOOK_DEADLINE, HookMeans, Hooks, ProjectHooks, Refusal, describe};
 pub use live::LiveDelta;
-pub use outcome::{Outcome, amount};
+pub use outcome::{Outcome, amount, parked_words};
 pub use owners::{LockFiles, Owners, Standing};
 pub use purses::{Balance, balances};
 pub use rebuild::Rebuilt;

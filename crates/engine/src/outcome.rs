@@ -98,33 +98,38 @@ fn over(base: Outcome, how: &Ending) -> Outcome {
 }
 
 fn paused(session: &Session, parked: Option<&Parked>) -> (StopReason, Option<String>) {
-    match parked {
-        None if session.is_waiting() => (StopReason::Approval, None),
-        None => (StopReason::Halted, Some("the run was interrupted".to_owned())),
-        Some(Parked::Limit { limit: Limit::Iterations, max }) => {
-            (StopReason::Iterations, Some(format!("the run reached its limit of {max} iterations")))
+    match (parked, &session.lifecycle) {
+        (None, _) if session.is_waiting() => (StopReason::Approval, None),
+        (None, _) => (StopReason::Halted, Some("the run was interrupted".to_owned())),
+        (Some(Parked::Halted), Lifecycle::Halted(reason)) => (StopReason::Halted, Some(reason.clone())),
+        (Some(why), _) => {
+            let (stop, words) = parked_words(why);
+            (stop, Some(words))
         }
-        Some(Parked::Limit { limit, max }) => (StopReason::Budget, Some(limit_words(*limit, *max))),
-        Some(Parked::Budget { scope, limit, max, spent, need, .. }) => {
-            (StopReason::Budget, Some(budget_words(scope, *limit, [*max, *spent, *need])))
+    }
+}
+
+/// Why a run pauses, in a word and in a sentence.
+pub fn parked_words(why: &Parked) -> (StopReason, String) {
+    match why {
+        Parked::Limit { limit: Limit::Iterations, max } => {
+            (StopReason::Iterations, format!("the run reached its limit of {max} iterations"))
         }
-        Some(Parked::Loop { tool, count }) => {
+        Parked::Limit { limit, max } => (StopReason::Budget, limit_words(*limit, *max)),
+        Parked::Budget { scope, limit, max, spent, need, .. } => {
+            (StopReason::Budget, budget_words(scope, *limit, [*max, *spent, *need]))
+        }
+        Parked::Loop { tool, count } => {
             let words = format!(
                 "the run is going round in circles: it called `{tool}` {count} times with the same arguments and the same result"
             );
-            (StopReason::Halted, Some(words))
+            (StopReason::Halted, words)
         }
-        Some(Parked::Halted) => {
-            let why = match &session.lifecycle {
-                Lifecycle::Halted(reason) => reason.clone(),
-                Lifecycle::Open | Lifecycle::Closed(_) => "the session was halted".to_owned(),
-            };
-            (StopReason::Halted, Some(why))
+        Parked::Halted => (StopReason::Halted, "the session was halted".to_owned()),
+        Parked::Crashes { count } => {
+            (StopReason::Halted, format!("the process went down {count} times in the same iteration"))
         }
-        Some(Parked::Crashes { count }) => {
-            (StopReason::Halted, Some(format!("the process went down {count} times in the same iteration")))
-        }
-        Some(Parked::Storage { message }) => (StopReason::Halted, Some(message.clone())),
+        Parked::Storage { message } => (StopReason::Halted, message.clone()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use weir_journal::{Journal, Tail};
 use weir_types::{Event, Seq};
 
@@ -18,7 +18,8 @@ use crate::live::{Live, LiveDelta};
 pub enum Update {
     /// A durable event.
     Event(Arc<Event>),
-    /// A piece of an answer that is being given. Never comes before the request it answers, nor after its end.
+    /// A piece of an answer that is being given. Never comes before the request it answers, nor after its end, and always
+    /// after everything that was said before it.
     Delta(LiveDelta),
 }
 
@@ -33,8 +34,9 @@ pub struct Updates {
     open: Option<Seq>,
     /// An event that comes after the pieces that are still to be told.
     held: Option<Arc<Event>>,
-    /// Keeps the session's live output alive.
-    _live: Arc<Live>,
+    /// How far its answer has been told, in bytes of output.
+    told: u64,
+    live: Arc<Live>,
 }
 
 impl Updates {
@@ -48,7 +50,8 @@ impl Updates {
             seen: after,
             open: None,
             held: None,
-            _live: live,
+            told: 0,
+            live,
         }
     }
 
@@ -84,8 +87,8 @@ impl Updates {
                 }
                 piece = piece => match piece {
                     Ok(piece) => self.early.push_back(piece),
-                    // Too slow: the rest of this answer comes as a whole.
-                    Err(RecvError::Lagged(_)) => self.early.clear(),
+                    // Too slow: what was missed is in what the attempt has said so far.
+                    Err(RecvError::Lagged(_)) => self.catch_up(),
                     Err(RecvError::Closed) => self.pieces = None,
                 },
             }
@@ -94,21 +97,36 @@ impl Updates {
 
     fn take_waiting(&mut self) {
         let Some(pieces) = &mut self.pieces else { return };
-        while let Ok(piece) = pieces.try_recv() {
-            self.early.push_back(piece);
+        loop {
+            match pieces.try_recv() {
+                Ok(piece) => self.early.push_back(piece),
+                Err(TryRecvError::Lagged(_)) => return self.catch_up(),
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return,
+            }
         }
     }
 
-    /// A piece that can be told: its request has been seen, and its end has not.
+    fn catch_up(&mut self) {
+        let (current, pieces) = self.live.listen();
+        (self.early, self.pieces) = (current.into(), Some(pieces));
+    }
+
+    /// A piece that can be told: its request has been seen, and its end has not. What was told already is left out; after a
+    /// gap nothing is told, and the answer comes as a whole.
     fn ready(&mut self) -> Option<LiveDelta> {
         while let Some(piece) = self.early.front() {
             if piece.request > self.seen {
                 return None;
             }
-            let piece = self.early.pop_front();
-            if piece.as_ref().map(|piece| piece.request) == self.open {
-                return piece;
+            let mut piece = self.early.pop_front()?;
+            if Some(piece.request) != self.open || piece.offset > self.told {
+                continue;
             }
+            let known = usize::try_from(self.told - piece.offset).unwrap_or(usize::MAX);
+            let Some(news) = piece.delta.text.get(known..).filter(|news| !news.is_empty()) else { continue };
+            (piece.offset, piece.delta.text) = (self.told, news.to_owned());
+            self.told += piece.delta.text.len() as u64;
+            return Some(piece);
         }
         None
     }
@@ -116,7 +134,7 @@ impl Updates {
     fn note(&mut self, event: &Event) {
         self.seen = event.seq;
         match event.kind.as_str() {
-            "model.requested" => self.open = Some(event.seq),
+            "model.requested" => (self.open, self.told) = (Some(event.seq), 0),
             "assistant.message" | "model.failed" | "run.cancelled" | "run.parked" | "session.resumed" => {
                 self.open = None;
             }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use weir_blobs::Blobs;
 use weir_engine::{Engine, Explained, provision};
 use weir_journal::Journal;
@@ -118,6 +119,8 @@ pub struct Inner {
     pub(crate) requests: Requests,
     /// Told when the server is about to stop: what would go on by itself, such as a stream, comes to its end.
     pub(crate) stopping: CancellationToken,
+    /// What goes on after the request that began it.
+    pub(crate) tasks: TaskTracker,
 }
 
 impl App {
@@ -136,6 +139,7 @@ impl App {
             metrics: Metrics::default(),
             requests: Requests::default(),
             stopping: CancellationToken::new(),
+            tasks: TaskTracker::new(),
         }))
     }
 }

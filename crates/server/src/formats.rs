@@ -1,7 +1,45 @@
 //! The formats a run is streamed in, both ways: emit, and parse what others have recorded.
 
+mod native;
+mod openai;
+mod view;
+
 use std::fmt;
 use std::str::FromStr;
+
+use weir_types::RunId;
+
+use crate::stream::{Chunk, Item};
+
+pub(crate) use self::native::Native;
+pub(crate) use self::openai::OpenAi;
+pub(crate) use self::view::{Part, Problem, Viewer};
+
+/// Makes frames of items. A state machine: the same items always give the same frames.
+pub(crate) trait Encoder: Send {
+    /// What an item becomes. A piece that becomes several frames ends with the one that has its text; a reset becomes one at
+    /// most.
+    fn encode(&mut self, item: &Item, out: &mut Vec<Chunk>);
+
+    /// Headers that go with the format.
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    /// Whether it has said its last word, whatever else happens.
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+/// What frames name besides what happens.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    /// The agent, where vendors have a model.
+    pub(crate) agent: String,
+    /// The run, where they have a message.
+    pub(crate) run: RunId,
+}
 
 /// A format of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +72,16 @@ impl Format {
             Self::Vercel => "vercel",
         }
     }
+
+    /// Makes frames of this format.
+    pub(crate) fn encoder(self, named: Named) -> Box<dyn Encoder> {
+        match self {
+            Self::Native => Box::new(Native::default()),
+            Self::OpenAi => Box::new(OpenAi::new(named)),
+            Self::Anthropic => Box::new(OpenAi::new(named)),
+            Self::Vercel => Box::new(OpenAi::new(named)),
+        }
+    }
 }
 
 impl fmt::Display for Format {
@@ -50,4 +98,10 @@ impl FromStr for Format {
         let alias = (word == "lago").then_some(Self::Native);
         named.or(alias).ok_or_else(|| FormatError(word.chars().take(40).collect()))
     }
+}
+
+/// One line of JSON.
+fn json(value: &impl serde::Serialize) -> String {
+    // INVARIANT: what is written here has no map whose keys are not text.
+    serde_json::to_string(value).unwrap_or_default()
 }

@@ -1,9 +1,26 @@
 //! A run as a stream of frames: what is durable, in order, and in between what is being said right now.
+//!
+//! From the journal and the session's task come [`Item`]s (`feed`), in an order that does not depend on when one looks; an
+//! [`Encoder`](crate::formats::Encoder) makes chunks of them; `frames` gives those their ids, and finds the place of a client that
+//! comes back; `respond` sends them, as fast as they are read.
 
-use utoipa_axum::router::OpenApiRouter;
+mod answer;
+mod begin;
+mod feed;
+mod frame;
+mod frames;
+mod item;
+mod progress;
+mod respond;
+mod routes;
 
-use crate::app::App;
-
-pub(crate) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-}
+#[allow(unused_imports, reason = "the compatible endpoints are on their way")]
+pub(crate) use self::begin::{Begun, Turn, begin, locate};
+#[allow(unused_imports, reason = "the compatible endpoints are on their way")]
+pub(crate) use self::feed::Scope;
+#[allow(unused_imports, reason = "the compatible endpoints are on their way")]
+pub(crate) use self::frame::{Chunk, FrameId};
+pub(crate) use self::item::{Asked, End, Item, Piece};
+#[allow(unused_imports, reason = "the compatible endpoints are on their way")]
+pub(crate) use self::respond::{Leaving, Source, last_event_id, respond};
+pub(crate) use self::routes::routes;

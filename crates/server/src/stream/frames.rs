@@ -1,0 +1,207 @@
+//! From items to frames with ids, from the start or from where a client has got to.
+//!
+//! Whoever comes back gets the stream made again from its start, without what it has seen. So an encoder needs no memory
+//! between two connections, and a stream that was cut is the same as one that was not.
+
+use std::collections::VecDeque;
+
+use futures_util::FutureExt;
+use weir_engine::EngineError;
+use weir_types::Seq;
+
+use super::feed::Feed;
+use super::frame::{Chunk, Frame, FrameId, Place};
+use super::item::Item;
+use crate::formats::Encoder;
+
+/// Frames that may follow an event where a stream ended, and are not there when it goes on.
+const LAST_FRAMES_MAX: u32 = 256;
+
+/// The frames of a stream.
+pub(crate) struct Frames {
+    feed: Feed,
+    encoder: Box<dyn Encoder>,
+    chunks: Vec<Chunk>,
+    ready: VecDeque<Frame>,
+    /// The newest event, how many frames it has, and whether the stream may end there.
+    event: (Seq, u32, bool),
+    /// What the client has seen; until that has come by, nothing is sent.
+    seen: Option<FrameId>,
+    over: bool,
+}
+
+/// Why a stream cannot go on from where a client says it is.
+#[derive(Debug)]
+pub(crate) enum ResumeError {
+    /// There is no such frame in it.
+    NoSuchFrame,
+    /// It cannot be read.
+    Engine(EngineError),
+}
+
+impl From<EngineError> for ResumeError {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl Frames {
+    /// The frames of `feed` that come after what was seen.
+    pub(crate) async fn after(
+        feed: Feed,
+        encoder: Box<dyn Encoder>,
+        seen: Option<FrameId>,
+    ) -> Result<Self, ResumeError> {
+        let mut frames = Self {
+            feed,
+            encoder,
+            chunks: Vec::new(),
+            ready: VecDeque::new(),
+            event: (Seq(0), 0, false),
+            seen,
+            over: false,
+        };
+        frames.find_place().await?;
+        Ok(frames)
+    }
+
+    /// Whether there is nothing more, and nothing left to send.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over && self.ready.is_empty()
+    }
+
+    /// A frame that is ready.
+    pub(crate) fn ready(&mut self) -> Option<Frame> {
+        self.ready.pop_front()
+    }
+
+    /// The next frame; none at the end.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn next(&mut self) -> Result<Option<Frame>, ResumeError> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Ok(Some(frame));
+            }
+            if self.over {
+                return Ok(None);
+            }
+            match self.feed.next().await? {
+                Some(item) => self.take(&item)?,
+                None => self.finish()?,
+            }
+        }
+    }
+
+    /// Goes to where the client is. In an answer that is still being given, that may not have been said yet as far as we know:
+    /// then it is waited for.
+    async fn find_place(&mut self) -> Result<(), ResumeError> {
+        while self.seen.is_some() && !self.over {
+            let item = if self.feed.is_caught_up() {
+                let Some(item) = self.feed.next().now_or_never() else { return self.may_wait() };
+                item?
+            } else {
+                self.feed.next().await?
+            };
+            match item {
+                Some(item) => self.take(&item)?,
+                None => self.finish()?,
+            }
+        }
+        // What has just been seen may have been the last of it.
+        while self.ready.is_empty() && !self.over {
+            let Some(item) = self.feed.next().now_or_never() else { return Ok(()) };
+            match item? {
+                Some(item) => self.take(&item)?,
+                None => self.over = true,
+            }
+        }
+        Ok(())
+    }
+
+    fn may_wait(&self) -> Result<(), ResumeError> {
+        match self.seen {
+            Some(FrameId { seq, place: Place::Answer { .. } }) if self.feed.answering() == Some(seq) => {
+                Ok(())
+            }
+            _ => Err(ResumeError::NoSuchFrame),
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), ResumeError> {
+        self.over = true;
+        match self.seen {
+            Some(_) => Err(ResumeError::NoSuchFrame),
+            None => Ok(()),
+        }
+    }
+
+    fn take(&mut self, item: &Item) -> Result<(), ResumeError> {
+        self.encoder.encode(item, &mut self.chunks);
+        if let Item::Event(told) = item {
+            self.has_passed_rest(told.event.seq);
+            self.event = (told.event.seq, 0, told.rests);
+        }
+        let count = self.chunks.len();
+        for (at, chunk) in std::mem::take(&mut self.chunks).into_iter().enumerate() {
+            let n = u32::try_from(at + 1).unwrap_or(u32::MAX);
+            let id = match item {
+                Item::Event(_) | Item::End(_) => {
+                    self.event.1 += 1;
+                    FrameId::event(self.event.0, self.event.1)
+                }
+                Item::Piece(piece) if at + 1 == count => {
+                    FrameId::answer(piece.request, piece.attempt, piece.end(), 0)
+                }
+                Item::Piece(piece) => FrameId::answer(piece.request, piece.attempt, piece.offset, n),
+                Item::Reset(reset) => reset.id,
+            };
+            self.offer(item, Frame { id, chunk })?;
+        }
+        // An encoder that ends here has told what it can; a client that has seen more is not from here.
+        if self.encoder.is_over() { self.finish() } else { Ok(()) }
+    }
+
+    /// Sends a frame, unless the client has it.
+    fn offer(&mut self, item: &Item, frame: Frame) -> Result<(), ResumeError> {
+        let Some(seen) = self.seen else {
+            self.ready.push_back(frame);
+            return Ok(());
+        };
+        if frame.id < seen {
+            return Ok(());
+        }
+        if frame.id == seen {
+            self.seen = None;
+            return Ok(());
+        }
+        // What it has seen is gone, and it is told so.
+        let is_gone = match (item, seen.place) {
+            (Item::Reset(reset), Place::Answer { attempt, .. }) => {
+                (reset.request, reset.attempt) == (seen.seq, attempt)
+            }
+            _ => false,
+        };
+        if !is_gone {
+            return Err(ResumeError::NoSuchFrame);
+        }
+        self.seen = None;
+        self.ready.push_back(frame);
+        Ok(())
+    }
+
+    /// Whoever was told that the run rests has seen frames that are not there any more when it goes on.
+    fn has_passed_rest(&mut self, next: Seq) {
+        let (seq, count, rests) = self.event;
+        if let Some(FrameId { seq: at, place: Place::Event(n) }) = self.seen
+            && at == seq
+            && at < next
+            && rests
+            && n > count
+            && n - count <= LAST_FRAMES_MAX
+        {
+            self.seen = None;
+        }
+    }
+}

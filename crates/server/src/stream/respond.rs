@@ -1,0 +1,206 @@
+//! Sending a stream: as fast as it is read, with a sign of life where there is nothing to say.
+//!
+//! Nothing runs ahead of the reader: the next frame is made when the one before it was taken. A reader that does not read costs a
+//! bounded number of events and pieces, and nobody waits for it.
+
+use std::io;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use tokio_util::sync::CancellationToken;
+use weir_engine::{Address, Engine};
+use weir_types::Seq;
+
+use super::begin::Begun;
+use super::feed::{Feed, Scope};
+use super::frame::FrameId;
+use super::frames::{Frames, ResumeError};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::Error;
+use crate::formats::Encoder;
+
+/// Frames that are ready together are sent together, up to about so many bytes.
+const BATCH_BYTES: usize = 16 * 1024;
+
+/// A sign of life: a comment, which readers skip.
+const SIGN_OF_LIFE: &str = ": keep-alive\n\n";
+
+/// What becomes of a run whose client leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// It goes on, and its stream can be asked for again.
+    GoesOn,
+    /// It is cancelled: the client has asked for that.
+    Cancels,
+}
+
+/// What is streamed.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    /// Whose.
+    pub(crate) address: Address,
+    /// A run of it, or everything.
+    pub(crate) scope: Scope,
+    /// The last event before it.
+    pub(crate) after: Seq,
+    /// What the client has seen of it.
+    pub(crate) seen: Option<FrameId>,
+}
+
+impl Source {
+    /// A run, from its start.
+    pub(crate) fn run(begun: &Begun) -> Self {
+        Self {
+            address: begun.address.clone(),
+            scope: Scope::Run(begun.run),
+            after: Seq(begun.started.0.saturating_sub(1)),
+            seen: None,
+        }
+    }
+}
+
+/// Answers with a stream.
+///
+/// # Errors
+/// When the client says it has seen a frame that is not in it.
+pub(crate) async fn respond(
+    app: &App,
+    caller: &Caller,
+    source: &Source,
+    encoder: Box<dyn Encoder>,
+    leaving: Leaving,
+) -> Result<Response, Error> {
+    let Source { address, seen, .. } = source;
+    let mut headers = headers(source, &*encoder);
+    let feed = Feed::new(&app.engine, &app.journal, source).await?;
+    let frames = Frames::after(feed, encoder, *seen).await.map_err(|error| match error {
+        ResumeError::NoSuchFrame => no_such_frame(),
+        ResumeError::Engine(error) => error.into(),
+    })?;
+    if seen.is_some() && frames.is_over() {
+        // Readers that come back by themselves stop doing so.
+        headers.remove(header::CONTENT_TYPE);
+        return Ok((StatusCode::NO_CONTENT, headers).into_response());
+    }
+    let leave = Leave {
+        app: app.clone(),
+        address: address.clone(),
+        actor: caller.principal.clone(),
+        cancels: leaving == Leaving::Cancels,
+    };
+    let sending =
+        Sending { frames, leave, stopping: app.stopping.clone(), keep_alive: app.settings.keep_alive };
+    let body = stream::unfold(Some(sending), |sending| async move { sending?.next().await });
+    Ok((headers, Body::from_stream(body)).into_response())
+}
+
+fn headers(source: &Source, encoder: &dyn Encoder) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    for (name, value) in encoder.headers() {
+        headers.insert(*name, HeaderValue::from_static(value));
+    }
+    let mut name = |header: &'static str, id: String| {
+        if let Ok(value) = HeaderValue::from_str(&id) {
+            headers.insert(header, value);
+        }
+    };
+    name("x-weir-session", source.address.session.to_string());
+    if let Scope::Run(run) = source.scope {
+        name("x-weir-run", run.to_string());
+    }
+    headers
+}
+
+/// The frame that a client saw last, if it says so.
+///
+/// # Errors
+/// When that is no id of a frame.
+pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<FrameId>, Error> {
+    let Some(value) = headers.get("last-event-id").filter(|value| !value.is_empty()) else { return Ok(None) };
+    let id = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    id.map(Some).ok_or_else(no_such_frame)
+}
+
+fn no_such_frame() -> Error {
+    Error::new(
+        StatusCode::BAD_REQUEST,
+        "server::no-such-frame",
+        "`Last-Event-ID` is not the id of a frame of this stream",
+        "send the id of the last frame that came from this very stream in this format, or none to get it from its start",
+    )
+}
+
+/// A stream on its way out.
+struct Sending {
+    frames: Frames,
+    leave: Leave,
+    stopping: CancellationToken,
+    keep_alive: Duration,
+}
+
+impl Sending {
+    /// The next bytes, and what sends those after them.
+    async fn next(mut self) -> Option<(io::Result<Bytes>, Option<Self>)> {
+        let next = tokio::select! {
+            biased;
+            () = self.stopping.cancelled() => {
+                self.leave.cancels = false;
+                return None;
+            }
+            next = tokio::time::timeout(self.keep_alive, self.frames.next()) => next,
+        };
+        match next {
+            Err(_) => Some((Ok(Bytes::from_static(SIGN_OF_LIFE.as_bytes())), Some(self))),
+            Ok(Ok(None)) => {
+                self.leave.cancels = false;
+                None
+            }
+            Ok(Ok(Some(first))) => {
+                let mut text = first.to_text();
+                while text.len() < BATCH_BYTES
+                    && let Some(frame) = self.frames.ready()
+                {
+                    text.push_str(&frame.to_text());
+                }
+                Some((Ok(text.into()), Some(self)))
+            }
+            Ok(Err(error)) => {
+                // The client cannot be told in every format; a connection that breaks off makes it come back.
+                tracing::warn!(session = %self.leave.address, ?error, "a stream broke off");
+                self.leave.cancels = false;
+                Some((Err(io::Error::other("the stream broke off")), None))
+            }
+        }
+    }
+}
+
+/// Notices that a client leaves before the end.
+struct Leave {
+    app: App,
+    address: Address,
+    actor: String,
+    cancels: bool,
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        if !self.cancels {
+            return;
+        }
+        let (engine, address, actor): (Engine, _, _) =
+            (self.app.engine.clone(), self.address.clone(), std::mem::take(&mut self.actor));
+        self.app.tasks.spawn(async move {
+            if let Err(error) = engine.cancel(&address, &actor).await {
+                tracing::warn!(session = %address, %error, "a run whose client left could not be cancelled");
+            }
+        });
+    }
+}

@@ -1,0 +1,249 @@
+//! The routes of streams.
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use weir_engine::Address;
+use weir_journal::PAGE_MAX;
+use weir_types::{Block, RunId, Seq};
+
+use super::begin::{Turn, begin, locate};
+use super::feed::Scope;
+use super::frame::{FrameId, Place};
+use super::respond::{Leaving, Source, last_event_id, respond};
+use crate::access;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::{Error, ErrorBody};
+use crate::extract::{Json, Path, Query};
+use crate::formats::{Format, Named, Native};
+
+pub(crate) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(chat)).routes(routes!(run)).routes(routes!(events))
+}
+
+/// What is said to an agent.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Message {
+    /// What.
+    message: String,
+    /// The session that goes on; without it, a new one begins.
+    session: Option<String>,
+    /// The branch of it; `main` without it.
+    branch: Option<String>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ChatQuery {
+    /// `native` (also `lago`), `openai`, `anthropic` or `vercel`; `native` without it.
+    format: Option<String>,
+    /// Whether the run is cancelled when the client leaves before its end. It goes on without it.
+    cancel_on_disconnect: Option<bool>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct RunQuery {
+    /// `native` (also `lago`), `openai`, `anthropic` or `vercel`; `native` without it.
+    format: Option<String>,
+    /// The branch of the session; `main` without it.
+    branch: Option<String>,
+    /// Whether the run is cancelled when the client leaves before its end. It goes on without it.
+    cancel_on_disconnect: Option<bool>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct EventsQuery {
+    /// The last event that is not wanted; from the first one on without it.
+    #[serde(alias = "since")]
+    after: Option<u64>,
+    /// The branch of the session; `main` without it.
+    branch: Option<String>,
+}
+
+/// Say something, and follow the run that deals with it.
+///
+/// The run goes on when the client leaves, unless `cancel_on_disconnect` says otherwise; `GET /sessions/{id}/runs/{run}/stream` takes it up
+/// again, with the ids from `X-Weir-Session` and `X-Weir-Run`.
+#[utoipa::path(
+    post,
+    path = "/agents/{name}/chat/stream",
+    params(("name" = String, Path, description = "The agent."), ChatQuery),
+    request_body = Message,
+    responses(
+        (status = 200, description = "Server-sent events in the format asked for.", body = String, content_type = "text/event-stream"),
+        (status = "4XX", body = ErrorBody),
+    ),
+)]
+async fn chat(
+    State(app): State<App>,
+    caller: Caller,
+    Path(agent): Path<String>,
+    Query(query): Query<ChatQuery>,
+    headers: HeaderMap,
+    Json(body): Json<Message>,
+) -> Result<Response, Error> {
+    refuse_last_event_id(&headers)?;
+    let format = format(query.format.as_deref())?;
+    access::agent(&app, &caller, &agent)?;
+    let session = match &body.session {
+        Some(session) => {
+            let address = access::session(&app, &caller, session, body.branch.as_deref()).await?;
+            belongs(&app, &address, &agent).await?;
+            Some(address)
+        }
+        None if body.branch.is_some() => {
+            return Err(Error::bad("a branch without its session", "send the session, too"));
+        }
+        None => None,
+    };
+    let turn = Turn {
+        agent: agent.clone(),
+        session,
+        labels: Default::default(),
+        content: vec![Block::text(body.message)],
+    };
+    let begun = begin(&app, &caller, turn).await?;
+    let encoder = format.encoder(Named { agent, run: begun.run });
+    respond(&app, &caller, &Source::run(&begun), encoder, leaving(query.cancel_on_disconnect)).await
+}
+
+/// Follow a run, from its start or from where `Last-Event-ID` says.
+#[utoipa::path(
+    get,
+    path = "/sessions/{id}/runs/{run}/stream",
+    params(
+        ("id" = String, Path, description = "The session."),
+        ("run" = String, Path, description = "The run."),
+        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last frame that came from this stream in this format."),
+        RunQuery,
+    ),
+    responses(
+        (status = 200, description = "Server-sent events in the format asked for.", body = String, content_type = "text/event-stream"),
+        (status = 204, description = "There is nothing after that frame."),
+        (status = "4XX", body = ErrorBody),
+    ),
+)]
+async fn run(
+    State(app): State<App>,
+    caller: Caller,
+    Path((session, run)): Path<(String, String)>,
+    Query(query): Query<RunQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    let format = format(query.format.as_deref())?;
+    let address = access::session(&app, &caller, &session, query.branch.as_deref()).await?;
+    let agent = agent_of(&app, &address).await?;
+    let run: RunId = run.parse().map_err(|_| Error::missing("run"))?;
+    let begun = locate(&app, &address, run).await?;
+    let source = Source { seen: last_event_id(&headers)?, ..Source::run(&begun) };
+    let encoder = format.encoder(Named { agent, run });
+    respond(&app, &caller, &source, encoder, leaving(query.cancel_on_disconnect)).await
+}
+
+/// Follow a session: every event there is, or after one, and whatever happens from then on. Native frames.
+#[utoipa::path(
+    get,
+    path = "/sessions/{id}/events/stream",
+    params(
+        ("id" = String, Path, description = "The session."),
+        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last frame that came from this stream."),
+        EventsQuery,
+    ),
+    responses(
+        (status = 200, description = "Server-sent events.", body = String, content_type = "text/event-stream"),
+        (status = "4XX", body = ErrorBody),
+    ),
+)]
+async fn events(
+    State(app): State<App>,
+    caller: Caller,
+    Path(session): Path<String>,
+    Query(query): Query<EventsQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    let address = access::session(&app, &caller, &session, query.branch.as_deref()).await?;
+    let seen = last_event_id(&headers)?;
+    let after = match seen {
+        Some(seen) => before_answer(&app, &address, seen).await?,
+        None => Seq(query.after.unwrap_or_default()),
+    };
+    let source = Source { address, scope: Scope::Session, after, seen };
+    respond(&app, &caller, &source, Box::new(Native::default()), Leaving::GoesOn).await
+}
+
+/// Where to begin so that the frame comes by: before its event, and before the request whose answer was being given then.
+async fn before_answer(app: &App, address: &Address, seen: FrameId) -> Result<Seq, Error> {
+    let start = Seq(seen.seq.0.saturating_sub(1));
+    if let Place::Answer { .. } = seen.place {
+        return Ok(start);
+    }
+    let mut before = seen.seq;
+    loop {
+        let page = app.journal.read_back(&address.branch_id(), Some(before), PAGE_MAX).await?;
+        for event in &page {
+            match event.kind.as_str() {
+                "text.delta" => {}
+                "model.requested" => return Ok(Seq(event.seq.0 - 1)),
+                "assistant.message" | "model.failed" | "session.resumed" | "run.started" | "run.parked"
+                | "run.finished" | "run.errored" | "run.cancelled" | "context.compacted" => return Ok(start),
+                _ => {}
+            }
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE_MAX => before = last.seq,
+            _ => return Ok(start),
+        }
+    }
+}
+
+/// A stream that goes on is asked for with GET; a POST would say something twice.
+pub(crate) fn refuse_last_event_id(headers: &HeaderMap) -> Result<(), Error> {
+    if headers.contains_key("last-event-id") {
+        return Err(Error::bad(
+            "a POST cannot go on with a stream",
+            "send `Last-Event-ID` to `GET /sessions/{id}/runs/{run}/stream`, with the ids from `X-Weir-Session` and `X-Weir-Run`",
+        ));
+    }
+    Ok(())
+}
+
+pub(crate) fn format(word: Option<&str>) -> Result<Format, Error> {
+    word.map_or(Ok(Format::Native), |word| {
+        word.parse().map_err(|error: crate::formats::FormatError| {
+            Error::bad(error.to_string(), "say `?format=` native, openai, anthropic or vercel")
+        })
+    })
+}
+
+/// The agent of a session.
+pub(crate) async fn agent_of(app: &App, address: &Address) -> Result<String, Error> {
+    let listed = app.journal.listed(&Address::main(address.session).branch_id()).await?;
+    listed.and_then(|listed| listed.attrs.agent).ok_or_else(|| Error::missing("session"))
+}
+
+/// A session of someone else is not there; one of another agent is somewhere else.
+async fn belongs(app: &App, address: &Address, agent: &str) -> Result<(), Error> {
+    let of = agent_of(app, address).await?;
+    if of != agent {
+        return Err(Error::bad(
+            format!("session {address} belongs to agent `{of}`"),
+            format!("talk to it at `/agents/{of}/chat/stream`"),
+        ));
+    }
+    Ok(())
+}
+
+fn leaving(cancel_on_disconnect: Option<bool>) -> Leaving {
+    if cancel_on_disconnect == Some(true) { Leaving::Cancels } else { Leaving::GoesOn }
+}
