@@ -231,8 +231,8 @@ enum Found {
 
 /// Writes down that a request arrived, or finds what came of it when it did before.
 async fn claim(app: &App, caller: &Caller, name: Hash, received: &Received) -> Result<Found, Error> {
-    let event =
-        event(RECEIVED, received, About { actor: Some(caller.principal.clone()), ..About::default() })?;
+    let about = About { actor: Some(caller.principal.clone()), ..About::default() };
+    let event = event(RECEIVED, received, &about)?;
     let (id, branch) = (event.id(), branch()?);
     let key = name.to_string().parse().map_err(|_| bug())?;
     let part = Part { key: Some(key), ..Part::new(branch.clone(), vec![event]) };
@@ -287,11 +287,11 @@ async fn keep(app: &App, caller: &Caller, claim: &Claim, response: Response) -> 
 async fn write(app: &App, caller: &Caller, claim: &Claim, answered: &Answered) -> Result<(), Error> {
     let about =
         About { actor: Some(caller.principal.clone()), causation: Some(claim.event), ..About::default() };
-    app.journal.append(vec![Part::new(branch()?, vec![event(ANSWERED, answered, about)?])]).await?;
+    app.journal.append(vec![Part::new(branch()?, vec![event(ANSWERED, answered, &about)?])]).await?;
     Ok(())
 }
 
-fn event(kind: &str, body: &impl Serialize, about: About) -> Result<NewEvent, Error> {
+fn event(kind: &str, body: &impl Serialize, about: &About) -> Result<NewEvent, Error> {
     let payload = serde_json::to_vec(body).map_err(|_| bug())?;
     let event = NewEvent::new(kind.parse().map_err(|_| bug())?, payload);
     Ok(event.with_meta(about.encode().map_err(|_| bug())?))

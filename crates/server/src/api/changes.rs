@@ -222,7 +222,7 @@ async fn resume_session(
     claimed: Claimed,
     resume: Option<Json<Resume>>,
 ) -> Result<Json<ChangedView>, Error> {
-    let budget = resume.and_then(|Json(resume)| resume.budget).map(allowance).transpose()?;
+    let budget = resume.and_then(|Json(resume)| resume.budget).as_ref().map(allowance).transpose()?;
     let address = access::session(&app, &caller, &id, query.branch.as_deref()).await?;
     change(&address, &claimed, || async {
         let engine = claimed.engine(&app);
@@ -234,8 +234,8 @@ async fn resume_session(
     .await
 }
 
-fn allowance(budget: Budget) -> Result<Allowance, Error> {
-    let Budget { model_calls, tokens, usd, wall_clock_ms } = budget;
+fn allowance(budget: &Budget) -> Result<Allowance, Error> {
+    let Budget { model_calls, tokens, usd, wall_clock_ms } = *budget;
     let nano = usd.map(|usd| {
         // A float becomes exact here, once; what is more than there is money is refused.
         let nano = (usd * NanoUsd::PER_USD as f64).round();
