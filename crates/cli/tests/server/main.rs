@@ -4,5 +4,6 @@
 
 mod deploying;
 mod kit;
+mod reconnect;
 mod serving;
 mod streaming;
