@@ -24,11 +24,13 @@ mod run;
 mod scaffold;
 mod schemas;
 mod served;
+mod serving;
 mod show;
 mod store;
 mod table;
 mod target;
 mod turn;
+mod watched;
 mod which;
 mod workbench;
 

@@ -17,12 +17,22 @@ use crate::agents::{self, AgentError, Makings};
 /// Builds in memory, besides the one that is deployed: sessions go on with what they began with.
 const KEPT_MAX: usize = 16;
 
+/// Which build a session runs with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sticks {
+    /// The one that it began with.
+    ToItsBuild,
+    /// The newest: what is edited takes effect.
+    ToTheNewest,
+}
+
 /// What is deployed, and what sessions began with. Clones share everything.
 #[derive(Clone)]
 pub(crate) struct Served(Arc<Inner>);
 
 struct Inner {
     makings: Makings,
+    sticks: Sticks,
     current: RwLock<Option<Arc<Ready>>>,
     /// The newest last.
     kept: Mutex<VecDeque<Arc<Ready>>>,
@@ -43,9 +53,10 @@ impl Ready {
 }
 
 impl Served {
-    pub(crate) fn new(makings: Makings) -> Self {
+    pub(crate) fn new(makings: Makings, sticks: Sticks) -> Self {
         Self(Arc::new(Inner {
             makings,
+            sticks,
             current: RwLock::default(),
             kept: Mutex::default(),
             reading: tokio::sync::Mutex::default(),
@@ -135,7 +146,7 @@ impl Served {
     }
 
     async fn runnable(&self, name: &str, build: Option<Hash>) -> Result<Arc<Runnable>, AgentError> {
-        let ready = match build {
+        let ready = match build.filter(|_| self.0.sticks == Sticks::ToItsBuild) {
             Some(hash) => self.ready(hash).await?,
             None => self.current_ready().ok_or(AgentError::NothingDeployed)?,
         };
@@ -174,7 +185,11 @@ impl Builds for Served {
 
     fn of(&self, hash: Hash) -> BoxFuture<'_, Result<Arc<Build>, Explained>> {
         async move {
-            let ready = self.ready(hash).await.map_err(explained)?;
+            let newest = self.current_ready().filter(|_| self.0.sticks == Sticks::ToTheNewest);
+            let ready = match newest {
+                Some(newest) => newest,
+                None => self.ready(hash).await.map_err(explained)?,
+            };
             Ok(Arc::clone(&ready.build))
         }
         .boxed()
@@ -198,7 +213,7 @@ impl Agents for Served {
 impl AsksFirst for Served {
     fn hooks(&self, build: Option<Hash>) -> BoxFuture<'_, Result<Option<Arc<dyn Hooks>>, Explained>> {
         async move {
-            let ready = match build {
+            let ready = match build.filter(|_| self.0.sticks == Sticks::ToItsBuild) {
                 Some(hash) => Some(self.ready(hash).await.map_err(explained)?),
                 None => self.current_ready(),
             };

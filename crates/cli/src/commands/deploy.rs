@@ -8,7 +8,7 @@ use weir_types::Hash;
 use crate::agents::Makings;
 use crate::commands::Context;
 use crate::report::Outcome;
-use crate::served::Served;
+use crate::served::{Served, Sticks};
 use crate::store::Store;
 use crate::workbench::ToolArgs;
 
@@ -69,7 +69,8 @@ async fn back(store: &Store, context: &Context) -> Outcome<(Hash, Option<Deploym
 
 /// A build that can be deployed: it is there, it can be read, and so can its policy and its scripts.
 async fn checked(which: &str, context: &Context) -> Outcome<Hash> {
-    let served = Served::new(Makings::new(".".as_ref(), &context.data_dir, &ToolArgs::default()));
+    let served =
+        Served::new(Makings::new(".".as_ref(), &context.data_dir, &ToolArgs::default()), Sticks::ToItsBuild);
     let ready = served.find(which).await?;
     served.check(&ready).await?;
     Ok(ready.build().hash)
@@ -83,13 +84,9 @@ fn tell(manifest: Hash, made: Option<&DeploymentMade>, context: &mut Context) ->
         return out.document(&Document { manifest, previous, by, changed: made.is_some() });
     }
     let manifest = out.paint.bold(&manifest.to_string()).into_owned();
-    match made {
-        None => return out.line(format_args!("{manifest} is deployed already")),
-        Some(made) if made.rollback => {
-            out.line(format_args!("{} went back to {manifest}", out.paint.ok("✓")))?
-        }
-        Some(_) => out.line(format_args!("{} deployed {manifest}", out.paint.ok("✓")))?,
-    }
+    let Some(made) = made else { return out.line(format_args!("{manifest} is deployed already")) };
+    let done = if made.rollback { "went back to" } else { "deployed" };
+    out.line(format_args!("{} {done} {manifest}", out.paint.ok("✓")))?;
     if let Some(previous) = previous {
         out.line(format_args!("  before: {previous}"))?;
     }

@@ -5,5 +5,6 @@
 mod deploying;
 mod kit;
 mod reconnect;
+mod reloading;
 mod serving;
 mod streaming;

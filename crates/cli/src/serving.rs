@@ -1,0 +1,232 @@
+//! A server over a data directory: what `weir serve` and `weir run` have in common.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+use weir_blobs::Blobs;
+use weir_journal::Journal;
+use weir_journal_sqlite::SqliteJournal;
+use weir_server::auth::{Auth, Caller};
+use weir_server::{App, Parts, Settings, serve};
+use weir_types::{Explain, Fault};
+
+use crate::agents::Makings;
+use crate::commands::Context;
+use crate::host::Host;
+use crate::identity::ADMINS;
+use crate::logs;
+use crate::report::{Bug, Outcome};
+use crate::served::{Served, Sticks};
+use crate::store::Store;
+use crate::workbench::ToolArgs;
+
+/// How long requests may take to come to their end once the server is told to stop.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// What every server takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServerArgs {
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1")]
+    host: IpAddr,
+    /// The port; 0 lets the system choose one.
+    #[arg(long, env = "PORT", default_value_t = 8080)]
+    port: u16,
+    #[command(flatten)]
+    tools: ToolArgs,
+}
+
+/// A server that is about to accept connections.
+pub(crate) struct Prepared {
+    /// When this began.
+    pub(crate) began: Instant,
+    /// The truth.
+    pub(crate) journal: Arc<SqliteJournal>,
+    /// What it serves; nothing yet.
+    pub(crate) served: Served,
+    blobs: Arc<dyn Blobs>,
+    data_dir: PathBuf,
+    auth: Auth,
+    listener: TcpListener,
+    signals: Signals,
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServeError {
+    /// The address cannot be had.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Anyone could reach it, and nobody would have to say who they are.
+    #[error("{0} can be reached from elsewhere, and nobody would have to say who they are")]
+    Open(IpAddr),
+    /// The listener broke.
+    #[error("the listener failed")]
+    Broke(#[source] io::Error),
+}
+
+impl Explain for ServeError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Listen { .. } => "cli::listen",
+            Self::Open(_) => "cli::no-auth",
+            Self::Broke(_) => "cli::listener",
+        }
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        match self {
+            Self::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
+                "choose another port with `--port N`; `--port 0` takes any that is free".into()
+            }
+            Self::Listen { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                "choose a port of 1024 or above with `--port N`".into()
+            }
+            Self::Listen { .. } => "choose an address of this machine with `--host ADDRESS`".into(),
+            Self::Open(_) => "listen on 127.0.0.1, which is the default".into(),
+            Self::Broke(_) => "check how many files this process may open, then start it again".into(),
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Listen { .. } | Self::Open(_) => Fault::Input,
+            Self::Broke(_) => Fault::Storage,
+        }
+    }
+}
+
+/// Takes the address and opens the data directory. `directory` is the project, for what builds have there.
+pub(crate) async fn prepare(
+    args: &ServerArgs,
+    directory: &Path,
+    sticks: Sticks,
+    context: &Context,
+) -> Outcome<Prepared> {
+    let began = Instant::now();
+    logs::begin(&context.out)?;
+    if !args.host.is_loopback() {
+        return Err(ServeError::Open(args.host).into());
+    }
+    let signals = Signals::heed()?;
+    allow_open_files();
+    // Before anything is made: a port that is taken is the commonest of mistakes.
+    let listener = listen(SocketAddr::new(args.host, args.port)).await?;
+    let Store { journal, blobs } = context.store_or_new().await?;
+    info!(data_dir = %context.data_dir.display(), took_ms = ms(began), "journal opened");
+    let journal = Arc::new(journal);
+    let makings = Makings::new(directory, &context.data_dir, &args.tools);
+    let served = Served::new(makings.over(Arc::clone(&journal), Arc::clone(&blobs)), sticks);
+    let (data_dir, auth) = (context.data_dir.clone(), auth(context));
+    Ok(Prepared { began, journal, served, blobs, data_dir, auth, listener, signals })
+}
+
+impl Prepared {
+    /// Serves until it is told to stop, and does something beside it.
+    pub(crate) async fn run(self, beside: impl Future<Output = ()> + Send + 'static) -> Outcome {
+        let Self { began, journal, served, blobs, data_dir, auth, listener, signals } = self;
+        let host = Host::adopting(journal, blobs, &data_dir, &served).await?;
+        info!(took_ms = ms(began), "engine started");
+        let app = App::new(Parts {
+            engine: host.engine.clone(),
+            journal: Arc::clone(&host.journal) as Arc<dyn Journal>,
+            blobs: Arc::clone(&host.blobs),
+            builds: Arc::new(served),
+            auth,
+            settings: Settings::default(),
+        });
+        let beside = tokio::spawn(beside);
+        let ended = until_told(listener, app, signals, began).await;
+        beside.abort();
+        host.stop().await;
+        info!("stopped");
+        ended
+    }
+}
+
+/// A connection is an open file: as many as the system lets this user have. What cannot be raised stays as it is.
+fn allow_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum {
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
+    debug!(was = current, is = maximum, "open files");
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })
+}
+
+/// On loopback nobody has to prove anything: whoever asks is the local user.
+fn auth(context: &Context) -> Auth {
+    let principal = context.identity.principal().to_owned();
+    let groups = if context.identity.is_owner() { vec![ADMINS.to_owned()] } else { Vec::new() };
+    Auth { local: Some(Caller { principal, groups }), admins: context.identity.admins() }
+}
+
+/// Serves until a signal comes, and then until what is under way has come to its end or the time is up.
+async fn until_told(listener: TcpListener, app: App, mut signals: Signals, began: Instant) -> Outcome {
+    let address = listener.local_addr().map_err(ServeError::Broke)?;
+    info!(url = %format_args!("http://{address}"), took_ms = ms(began), "listening");
+    let stop = CancellationToken::new();
+    let mut serving = tokio::spawn(serve(listener, app, stop.clone()));
+    tokio::select! {
+        ended = &mut serving => return broke(ended),
+        name = signals.next() => info!(signal = name, "stopping: nothing new is accepted"),
+    }
+    stop.cancel();
+    tokio::select! {
+        ended = &mut serving => return broke(ended),
+        name = signals.next() => warn!(signal = name, "stopping at once"),
+        () = tokio::time::sleep(FAREWELL) => warn!("some requests did not come to their end in time"),
+    }
+    serving.abort();
+    Ok(())
+}
+
+fn broke(ended: Result<io::Result<()>, tokio::task::JoinError>) -> Outcome {
+    let ended = ended.map_err(|error| Bug { what: error.to_string() })?;
+    Ok(ended.map_err(ServeError::Broke)?)
+}
+
+/// Milliseconds since then, for a line of the log.
+pub(crate) fn ms(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What tells a server to stop.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn heed() -> Result<Self, Bug> {
+        let heed = |kind| signal(kind).map_err(|error| Bug { what: format!("no signals: {error}") });
+        Ok(Self { interrupt: heed(SignalKind::interrupt())?, terminate: heed(SignalKind::terminate())? })
+    }
+
+    /// The name of the next one.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+        }
+    }
+}
