@@ -28,17 +28,17 @@ const TALKER: &[(&str, &str)] = &[
     think: "First I think about what to say — näive ✓ 🜂 as it is — and how."
     say: "I will look twice, once here and once there; it takes a while."
     call: [{ tool: weather, input: { city: "Oslo" } }, { tool: weather, input: { city: "Atlantis" } }]
-    delay: 20ms
+    delay: 50ms
     chunk: 3
   - when: { tool: weather, failed: true }
     say: "There is nothing there: {{result}}\n"
     call: [{ tool: weather, input: { city: "Rome" } }]
-    delay: 20ms
+    delay: 50ms
     chunk: 5
   - when: { tool: weather }
     think: "Now I know 🜁 enough."
     say: "In {{result.city}} it is {{result.temp}}. That is all, in “quotes” and\nover two lines."
-    delay: 20ms
+    delay: 50ms
     chunk: 2
 "#,
     ),
@@ -166,6 +166,8 @@ async fn a_run_that_goes_on_is_taken_up_wherever_it_was_cut() {
         let bytes = before.bytes(&server, format).await;
         plans.extend(cuts(bytes.len(), frame_ends(&bytes)).into_iter().map(|cut| (format, cut)));
     }
+    // Formats take turns, so that each of them has clients that come early.
+    plans.sort_by_key(|(_, cut)| *cut);
     let place = Place::begin(&server, "talker", "talk now").await;
     let clients: FuturesUnordered<_> = plans
         .iter()
