@@ -4,5 +4,6 @@
 
 mod deploying;
 mod kit;
+mod reloading;
 mod serving;
 mod streaming;
