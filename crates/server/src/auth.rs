@@ -58,6 +58,9 @@ pub struct Auth {
     pub local: Option<Caller>,
     /// Who holds every role and grant: the owner of the data directory, and `group:admin`.
     pub admins: Vec<String>,
+    /// Whether those whom others vouch for can be one of them by their name alone. The owner's name is one of this system,
+    /// and somebody elsewhere may be called the same.
+    pub owner_by_name: bool,
     /// Tokens that somebody else signs.
     pub jwt: Option<Jwt>,
     /// A proxy that says who asks.
@@ -97,6 +100,15 @@ pub enum Unknown {
     NotAProxy,
     /// Somebody else's request, passed on to a listener on which nobody has to prove anything.
     Forwarded,
+}
+
+impl Proxy {
+    /// Whether a header can say who asks: not one that anybody sends for another reason.
+    pub fn may_be(header: &HeaderName) -> bool {
+        let taken =
+            [header::AUTHORIZATION, header::HOST, header::ORIGIN, header::COOKIE, header::CONTENT_TYPE];
+        !taken.contains(header) && header != "x-api-key" && !FORWARDING.contains(&header.as_str())
+    }
 }
 
 impl Auth {
@@ -143,7 +155,10 @@ impl Auth {
                 .ok_or(Unknown::Refused("an unknown, expired or revoked token"));
         }
         match &self.jwt {
-            Some(jwt) => jwt.caller(credential).await.map_err(Unknown::Refused),
+            Some(jwt) => {
+                let caller = jwt.caller(credential).await.map_err(Unknown::Refused)?;
+                self.vouched_for(caller).map_err(Unknown::Refused)
+            }
             None => Err(Unknown::Refused("no kind of token that is known here")),
         }
     }
@@ -166,7 +181,16 @@ impl Auth {
             None => "",
         };
         let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty());
-        caller(format!("user:{name}"), groups).map(Some).map_err(Unknown::Refused)
+        let found = caller(format!("user:{name}"), groups).and_then(|caller| self.vouched_for(caller));
+        found.map(Some).map_err(Unknown::Refused)
+    }
+
+    /// Someone whom others vouch for.
+    fn vouched_for(&self, caller: Caller) -> Result<Caller, &'static str> {
+        match self.owner_by_name || !self.admins.contains(&caller.principal) {
+            true => Ok(caller),
+            false => Err("the name of the owner of the data directory"),
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use weir_journal::mint;
 pub(crate) use self::body::Late;
 use self::body::{arriving, holding};
 use self::origin::Origin;
+pub use self::origin::{is_host, is_origin};
 use crate::access;
 use crate::app::App;
 use crate::auth::Ends;

@@ -78,6 +78,18 @@ fn is_named(host: &Authority, allowed: &str) -> bool {
     same_port && allowed.host().eq_ignore_ascii_case(host.host())
 }
 
+/// Whether a text can be the name of a host, with a port or without.
+pub fn is_host(text: &str) -> bool {
+    let host = text.parse::<Authority>().ok().filter(|_| !text.contains(['/', '@', '*']));
+    host.is_some_and(|host| !host.host().is_empty() && (host.port().is_none() || host.port_u16().is_some()))
+}
+
+/// Whether a text can be an origin: a scheme and a host.
+pub fn is_origin(text: &str) -> bool {
+    let host = ["https://", "http://"].iter().find_map(|scheme| text.strip_prefix(scheme));
+    host.is_some_and(|host| is_host(host.trim_end_matches('/')))
+}
+
 /// An origin whose pages may ask: our own, or one that was allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin(HeaderValue);
