@@ -1,7 +1,7 @@
 //! The formats a run is streamed in, both ways: emit, and parse what others have recorded.
 
 mod native;
-mod openai;
+pub(crate) mod openai;
 mod view;
 
 use std::fmt;

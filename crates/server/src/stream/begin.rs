@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use weir_engine::{Address, EngineError, New, Said, Update};
 use weir_journal::{PAGE_MAX, now};
 use weir_kernel::{About, Body};
-use weir_types::{Block, Event, Kind, Purpose, RunId, Seq};
+use weir_types::{Block, Event, Kind, Message, Purpose, RunId, Seq};
 
 use crate::app::App;
 use crate::auth::Caller;
@@ -22,6 +22,8 @@ pub(crate) struct Turn {
     pub(crate) session: Option<Address>,
     /// Whether that session is to begin.
     pub(crate) labels: BTreeMap<String, String>,
+    /// What was said before a session that begins, as the client tells it.
+    pub(crate) history: Vec<Message>,
     /// What is said.
     pub(crate) content: Vec<Block>,
 }
@@ -52,6 +54,7 @@ pub(crate) async fn begin(app: &App, caller: &Caller, turn: Turn) -> Result<Begu
                 agent: turn.agent,
                 principal: caller.principal.clone(),
                 labels: turn.labels,
+                history: turn.history,
                 ..New::default()
             };
             let seq = app.engine.begin(&address, new, said).await?;

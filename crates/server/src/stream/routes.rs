@@ -111,6 +111,7 @@ async fn chat(
         agent: agent.clone(),
         session,
         labels: Default::default(),
+        history: Vec::new(),
         content: vec![Block::text(body.message)],
     };
     let begun = begin(&app, &caller, turn).await?;
