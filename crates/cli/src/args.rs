@@ -13,8 +13,8 @@ use weir_types::{BranchId, BranchName, Explain, Fault, Hash, HashError, NameErro
 
 use crate::commands::{
     append, approvals, auth, backup, blob, branch, budget, build, cat, chat, completions, demo, deploy, diff,
-    doctor, fs, init, new, policy, prompt, schema, serve, session, streams, test, tools, transfer, verify,
-    whoami,
+    doctor, fs, init, new, policy, prompt, run, schema, serve, session, streams, test, tools, transfer,
+    verify, whoami,
 };
 use crate::exit::Exit;
 use crate::paint::When;
@@ -81,6 +81,8 @@ pub(crate) enum Command {
     Test(test::Args),
     /// Talk to an agent, line by line or once.
     Chat(chat::Args),
+    /// Serve the agents of the project while they are written: what is edited takes effect.
+    Run(run::Args),
     /// Serve the agents of a build over HTTP.
     Serve(serve::Args),
     /// Let new sessions begin with another build, also where a server runs.

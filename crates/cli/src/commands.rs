@@ -20,6 +20,7 @@ pub(crate) mod init;
 pub(crate) mod new;
 pub(crate) mod policy;
 pub(crate) mod prompt;
+pub(crate) mod run;
 pub(crate) mod sandbox_exec;
 pub(crate) mod schema;
 pub(crate) mod serve;
@@ -90,11 +91,22 @@ impl Command {
         )
     }
 
+    /// How many threads take turns with its tasks: a server has as many as the machine can use.
+    pub(crate) fn workers(&self) -> usize {
+        match self {
+            Self::Serve(_) | Self::Run(_) => {
+                std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 16))
+            }
+            _ => 2,
+        }
+    }
+
     /// Whether the command has its own use for Ctrl-C.
     pub(crate) fn minds_interrupts(&self) -> bool {
         matches!(
             self,
             Self::Chat(_)
+                | Self::Run(_)
                 | Self::Serve(_)
                 | Self::Session(session::Command::Resume(_))
                 | Self::Approve(_)
@@ -128,6 +140,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
         Command::Blob(command) => blob::run(&command, context).await,
         Command::Doctor(doctor::Args {}) => doctor::run(context).await,
         Command::Chat(args) => Box::pin(chat::run(&args, context)).await,
+        Command::Run(args) => Box::pin(run::run(&args, context)).await,
         Command::Serve(args) => Box::pin(serve::run(&args, context)).await,
         Command::Deploy(args) => deploy::run(&args, context).await,
         Command::Rollback(deploy::RollbackArgs {}) => deploy::rollback(context).await,

@@ -30,6 +30,7 @@ mod store;
 mod table;
 mod target;
 mod turn;
+mod watched;
 mod which;
 mod workbench;
 

@@ -33,6 +33,9 @@ pub(crate) enum ProjectError {
         /// The agents that are there.
         agents: Vec<String>,
     },
+    /// Nothing there is a project.
+    #[error("there is no project in `{}`", .0.display())]
+    NoProject(PathBuf),
     /// The catalog of models cannot be read.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
@@ -45,6 +48,7 @@ impl Explain for ProjectError {
     fn code(&self) -> &'static str {
         match self {
             Self::NoAgent { .. } => "cli::no-agent",
+            Self::NoProject(_) => "cli::no-project",
             Self::Catalog(error) => error.code(),
             Self::Problems(problems) => problems.code(),
         }
@@ -56,6 +60,7 @@ impl Explain for ProjectError {
                 "begin a project with `weir init DIR`, or name it with `--project DIR`".into()
             }
             Self::NoAgent { agents, .. } => format!("the agents here are: {}", agents.join(", ")).into(),
+            Self::NoProject(_) => "begin one with `weir init DIR`, or name it with `--project DIR`".into(),
             Self::Catalog(error) => error.help(),
             Self::Problems(problems) => problems.help().into(),
         }
@@ -63,7 +68,7 @@ impl Explain for ProjectError {
 
     fn fault(&self) -> Fault {
         match self {
-            Self::NoAgent { .. } => Fault::Missing,
+            Self::NoAgent { .. } | Self::NoProject(_) => Fault::Missing,
             Self::Catalog(error) => error.fault(),
             Self::Problems(_) => Fault::Input,
         }

@@ -39,7 +39,8 @@ pub(crate) fn run(args: Vec<OsString>) -> Exit {
 
 fn run_parsed(cli: Cli) -> Exit {
     report_panics(cli.global.json, cli.global.color);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let workers = cli.command.workers();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
     match runtime {
         Ok(runtime) => {
             let exit = runtime.block_on(supervise(cli));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use weir_blobs::Blobs;
 use weir_journal::Journal;
 use weir_journal_sqlite::SqliteJournal;
@@ -124,6 +124,7 @@ pub(crate) async fn prepare(
         return Err(ServeError::Open(args.host).into());
     }
     let signals = Signals::heed()?;
+    allow_open_files();
     // Before anything is made: a port that is taken is the commonest of mistakes.
     let listener = listen(SocketAddr::new(args.host, args.port)).await?;
     let Store { journal, blobs } = context.store_or_new().await?;
@@ -156,6 +157,16 @@ impl Prepared {
         info!("stopped");
         ended
     }
+}
+
+/// A connection is an open file: as many as the system lets this user have. What cannot be raised stays as it is.
+fn allow_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum {
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
+    debug!(was = current, is = maximum, "open files");
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {

@@ -77,7 +77,7 @@ impl Approval {
     /// What a session asks by itself, in the order of its calls.
     pub(crate) fn of(address: &Address, session: &Session) -> Vec<Self> {
         let Some(created) = &session.created else { return Vec::new() };
-        let asked = session.calls().iter().filter_map(|call| match &call.state {
+        let asked = session.all_calls().filter_map(|call| match &call.state {
             CallState::Awaiting { input_hash, expires, rule } => Some((call, *input_hash, *expires, rule)),
             _ => None,
         });
@@ -146,7 +146,7 @@ fn check(
         Lifecycle::Halted(_) => return Err(EngineError::Halted(address.clone())),
         Lifecycle::Closed(_) => return Err(EngineError::Closed(address.clone())),
     }
-    let asked = session.calls().iter().find(|asked| asked.id == call).map(|asked| &asked.state);
+    let asked = session.all_calls().find(|asked| asked.id == call).map(|asked| &asked.state);
     let Some(CallState::Awaiting { input_hash, expires, .. }) = asked else {
         return Err(ApprovalError::NotAsked { address: address.clone(), call }.into());
     };

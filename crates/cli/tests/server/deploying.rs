@@ -1,6 +1,6 @@
 //! `weir deploy` and `weir rollback`, while a server runs and while none does.
 
-use crate::kit::{Project, Server};
+use crate::kit::{Frame, Project, Server, Told};
 
 /// What new sessions begin with.
 async fn build_of(server: &Server) -> Option<String> {
@@ -101,4 +101,43 @@ async fn without_a_build_the_persistence_layer_is_served_until_one_is_deployed()
     project.ok(&["deploy", "latest"]);
     server.logged("deployed").await;
     assert_eq!(build_of(&server).await, Some(hash));
+}
+
+#[tokio::test]
+async fn sessions_finish_on_the_build_they_began_with() {
+    let project = Project::new();
+    let server = project.serve().start().await;
+    let old = server.say("helper", "hello", None).await;
+    let body = serde_json::json!({ "message": "slow" });
+    let mut frames = server.stream("/agents/helper/chat/stream?format=native", &body).await;
+    let underway = frames.header("x-weir-session").unwrap().to_owned();
+    let mut seen = Vec::new();
+    while !seen.iter().any(|frame: &Frame| frame.event.as_deref() == Some("text.delta")) {
+        seen.push(frames.next().await.unwrap());
+    }
+
+    project.write("models/helper.yaml", "replies:\n  - say: \"The second build.\"\n");
+    project.build();
+    project.ok(&["deploy", "latest"]);
+    server.logged("deployed").await;
+
+    // What is under way is not disturbed, in the middle of its answer.
+    seen.extend(frames.all().await);
+    let told = Told::of(underway.clone(), &seen);
+    assert!(told.answer.starts_with("This answer (attempt 1) comes in many small pieces"), "{told:?}");
+    assert_eq!(told.stop, "end");
+    for session in [&old.session, &underway] {
+        assert_eq!(server.say("helper", "again", Some(session)).await.answer, "You said: again");
+    }
+    assert_eq!(server.say("helper", "again", None).await.answer, "The second build.");
+
+    // Also in a server that has never seen the first build deployed, and after a rollback the other way round.
+    let server = server.kill().start_again().await;
+    assert_eq!(server.say("helper", "again", Some(&old.session)).await.answer, "You said: again");
+    let new = server.say("helper", "hello", None).await;
+    assert_eq!(new.answer, "The second build.");
+    project.ok(&["rollback"]);
+    server.logged("deployed").await;
+    assert_eq!(server.say("helper", "again", None).await.answer, "You said: again");
+    assert_eq!(server.say("helper", "again", Some(&new.session)).await.answer, "The second build.");
 }

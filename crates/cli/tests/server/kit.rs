@@ -19,7 +19,7 @@ use std::future::Future;
 use std::time::Duration;
 
 pub(crate) use self::project::{Project, Ran, Serving};
-pub(crate) use self::server::{Answer, Down, Server, client};
+pub(crate) use self::server::{Answer, Down, Server, Told, client};
 pub(crate) use self::sse::{Frame, Frames};
 
 /// Longer than any healthy machine needs; only a hang is cut off.

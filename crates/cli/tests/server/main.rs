@@ -5,5 +5,6 @@
 mod compat;
 mod deploying;
 mod kit;
+mod reloading;
 mod serving;
 mod streaming;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::project::{Project, Ran};
-use super::sse::Frames;
+use super::sse::{Frame, Frames};
 use super::{DEADLINE, within};
 
 /// How a server is started.
@@ -127,6 +127,19 @@ impl Server {
             request = request.header("last-event-id", id);
         }
         Frames::of(within("headers of a stream", request.send()).await.unwrap())
+    }
+
+    /// Says something to an agent, in a new session or in this one, and waits for what comes of it.
+    pub(crate) async fn say(&self, agent: &str, message: &str, session: Option<&str>) -> Told {
+        let mut body = serde_json::json!({ "message": message });
+        if let Some(session) = session {
+            body["session"] = session.into();
+        }
+        let frames = self.stream(&format!("/agents/{agent}/chat/stream?format=native"), &body).await;
+        let (status, session) = (frames.status, frames.header("x-weir-session").map(str::to_owned));
+        let frames = frames.all().await;
+        assert_eq!(status, 200, "{frames:?}");
+        Told::of(session.unwrap(), &frames)
     }
 
     /// The first line of its log with this message, waited for.
@@ -250,6 +263,27 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// What came of something that was said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) session: String,
+    pub(crate) answer: String,
+    pub(crate) stop: String,
+}
+
+impl Told {
+    /// As the frames of a native stream tell it.
+    pub(crate) fn of(session: String, frames: &[Frame]) -> Self {
+        let last = |event: &str| {
+            let named = |frame: &&Frame| frame.event.as_deref() == Some(event);
+            frames.iter().rfind(named).map_or(Value::Null, Frame::json)
+        };
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (answer, stop) = (text(&last("run.finished")["payload"]["answer"]), text(&last("end")["stop"]));
+        Self { session, answer, stop }
     }
 }
 

@@ -1,0 +1,203 @@
+//! `weir run`: the agents of a project over HTTP while they are written. What is edited takes effect: also in sessions that
+//! began before, which a server for others would never do.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tracing::{error, info, warn};
+use weir_compiler::Compiled;
+use weir_types::Hash;
+
+use crate::agents::{AgentError, missing_keys};
+use crate::builds;
+use crate::commands::Context;
+use crate::compiling;
+use crate::paint::Paint;
+use crate::problems::Problems;
+use crate::project::{ProjectArgs, ProjectError};
+use crate::report::{Failure, Outcome};
+use crate::served::{Served, Sticks};
+use crate::serving::{ServerArgs, ms, prepare};
+use crate::show::printable;
+use crate::store::blocking;
+use crate::watched::Looks;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir init my-agents && cd my-agents && weir run
+  weir run --project my-agents --port 3000
+  curl -H 'content-type: application/json' -d '{\"message\":\"hello\"}' http://127.0.0.1:8080/agents/helper/chat
+
+Specs, prompts, scripted models and tools of the project are watched: a line says what was reloaded. A mistake is shown as
+`weir build` shows it, and the last good build goes on. Servers of a project are started only if `weir build` was
+allowed to.";
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+
+/// How many files a line names.
+const NAMED_MAX: usize = 3;
+
+/// The arguments of `weir run`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    project: ProjectArgs,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Runs the project until it is told to stop.
+pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
+    let directory = args.project.directory.clone();
+    check_project(&directory).await?;
+    let prepared = prepare(&args.server, &directory, Sticks::ToTheNewest, context).await?;
+    let (json, paint) = (context.out.json, context.out.err);
+    let reloading = Reloading {
+        served: prepared.served.clone(),
+        directory,
+        data_dir: context.data_dir.clone(),
+        json,
+        paint,
+        deployed: None,
+    };
+    let (reloading, looks) = reloading.begin(prepared.began).await?;
+    prepared.run(reloading.watch(looks)).await
+}
+
+/// A directory without any agents is a slip of the fingers, not a project to wait for.
+async fn check_project(directory: &Path) -> Outcome {
+    let looked = directory.to_owned();
+    let is_project = blocking(move || looked.join("weir.yaml").is_file() || looked.join("agents").is_dir());
+    if is_project.await? {
+        return Ok(());
+    }
+    Err(ProjectError::NoProject(directory.to_owned()).into())
+}
+
+/// What rebuilds the project whenever it has changed.
+struct Reloading {
+    served: Served,
+    directory: PathBuf,
+    data_dir: PathBuf,
+    json: bool,
+    paint: Paint,
+    deployed: Option<Hash>,
+}
+
+/// Why a build cannot be used.
+enum Refused {
+    /// Its files.
+    Problems(Box<Problems>),
+    /// Something else.
+    Told(Failure),
+}
+
+impl Reloading {
+    /// Builds the project for the first time. One with mistakes is waited for.
+    async fn begin(mut self, began: Instant) -> Outcome<(Self, Looks)> {
+        let looks = self.look().await?;
+        match self.build().await {
+            Ok((hash, agents)) => {
+                info!(manifest = %hash, agents, took_ms = ms(began), "project built");
+            }
+            Err(refused) => {
+                self.tell(refused, "there is no build yet: it comes when the mistakes are mended")
+            }
+        }
+        Ok((self, looks))
+    }
+
+    /// Looks, and builds when something looks different; until it is dropped.
+    async fn watch(mut self, mut built: Looks) {
+        let mut seen = built.clone();
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let Ok(now) = self.look().await else { continue };
+            // Whatever is being written is left alone until it looks the same twice.
+            let is_settled = now == seen;
+            seen = now;
+            if !is_settled || seen == built {
+                continue;
+            }
+            let changed = names(&seen.changed_since(&built));
+            built = seen.clone();
+            let began = Instant::now();
+            let before = self.deployed;
+            match self.build().await {
+                Ok((hash, _)) if before == Some(hash) => {
+                    info!(changed, manifest = %hash, took_ms = ms(began), "nothing is different");
+                }
+                Ok((hash, agents)) => {
+                    info!(changed, manifest = %hash, agents, took_ms = ms(began), "reloaded");
+                }
+                Err(refused) if before.is_some() => {
+                    self.tell(refused, &format!("{changed}: not reloaded, the last good build goes on"));
+                }
+                Err(refused) => self.tell(refused, &format!("{changed}: there is no build yet")),
+            }
+        }
+    }
+
+    async fn look(&self) -> Outcome<Looks> {
+        let directory = self.directory.clone();
+        blocking(move || Looks::of(&directory)).await
+    }
+
+    /// Builds the project, keeps the manifest for the sessions that will name it, and lets new runs use it.
+    async fn build(&mut self) -> Result<(Hash, usize), Refused> {
+        let mut compiled = compiling::quietly(&self.directory).await.map_err(|error| told(error.into()))?;
+        let Some(built) = compiled.built.take() else { return Err(problems(&compiled)) };
+        let (hash, agents) = (built.hash, built.manifest.agents.len());
+        for variable in missing_keys(&built.manifest) {
+            warn!(variable, "a model needs a key that is not set; agents that use it cannot answer");
+        }
+        builds::keep(built, &self.data_dir).await.map_err(|error| told(error.into()))?;
+        let use_it = async {
+            let ready = self.served.ready(hash).await?;
+            self.served.check(&ready).await?;
+            self.served.deploy(ready);
+            Ok::<(), AgentError>(())
+        };
+        use_it.await.map_err(|error| told(error.into()))?;
+        self.deployed = Some(hash);
+        Ok((hash, agents))
+    }
+
+    /// Shows what is wrong as `weir build` does, and what that means.
+    fn tell(&self, refused: Refused, meaning: &str) {
+        let (text, failure) = match refused {
+            Refused::Problems(problems) if self.json => (problems.to_json(), None),
+            Refused::Problems(problems) => (problems.to_text(self.paint), None),
+            Refused::Told(failure) => (failure.render(self.json, self.paint), Some(failure)),
+        };
+        match (self.json, failure) {
+            (true, Some(failure)) => error!(error = failure.words().0, "{meaning}"),
+            (true, None) => error!(problems = text, "{meaning}"),
+            (false, _) => {
+                // Between lines of the log, in one piece.
+                let _ = std::io::stderr().lock().write_all(format!("{}\n", text.trim_end()).as_bytes());
+                error!("{meaning}");
+            }
+        }
+    }
+}
+
+fn problems(compiled: &Compiled) -> Refused {
+    Refused::Problems(Box::new(Problems::of(compiled)))
+}
+
+fn told(failure: Failure) -> Refused {
+    Refused::Told(failure)
+}
+
+/// Some of the files, and how many more.
+fn names(changed: &[String]) -> String {
+    let named = changed.iter().take(NAMED_MAX).map(|name| printable(name)).collect::<Vec<_>>();
+    match changed.len().saturating_sub(NAMED_MAX) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
