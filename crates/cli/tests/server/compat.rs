@@ -168,7 +168,7 @@ async fn a_response_and_a_message_say_the_same() {
     assert_eq!(kinds, ["reasoning", "message", "message"]);
     assert_eq!(output[0]["summary"][0]["text"], "I need the forecast.");
     assert_eq!(output[1]["content"][0]["text"], "Let me look.");
-    assert_eq!(output[2]["content"][0]["text"], "It is 12 degrees in Oslo.");
+    assert_eq!(output[2]["content"][0]["text"], "\n\nIt is 12 degrees in Oslo.");
     assert_eq!(told["usage"]["input_tokens_details"]["cached_tokens"], 0);
     assert!(told["usage"]["total_tokens"].as_u64().unwrap() > 132);
 
@@ -182,7 +182,7 @@ async fn a_response_and_a_message_say_the_same() {
         json!([
             {"type": "thinking", "thinking": "I need the forecast.", "signature": ""},
             {"type": "text", "text": "Let me look.", "citations": null},
-            {"type": "text", "text": "It is 12 degrees in Oslo.", "citations": null},
+            {"type": "text", "text": "\n\nIt is 12 degrees in Oslo.", "citations": null},
         ])
     );
     assert_eq!((&told["stop_reason"], &told["stop_sequence"]), (&json!("end_turn"), &Value::Null));

@@ -17,6 +17,7 @@ use super::turn;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::Json;
+use crate::idempotency::Claimed;
 use crate::formats::{Named, OpenAi, openai};
 
 /// Say something to an agent, as a chat completion.
@@ -43,12 +44,13 @@ use crate::formats::{Named, OpenAi, openai};
 pub(super) async fn completions(
     State(app): State<App>,
     caller: Caller,
+    claimed: Claimed,
     headers: HeaderMap,
     Json(body): Json<Value>,
 ) -> Result<Response, Refused> {
     let (asked, with_usage) = request::read(&Field::root(&body))?;
     let (agent, stream) = (asked.agent.clone(), asked.stream);
-    let begun = turn::begin(&app, &caller, &headers, asked).await?;
+    let begun = turn::begin(&app, &caller, &claimed, &headers, asked).await?;
     if stream {
         let encoder = OpenAi::new(Named { agent, run: begun.run });
         let encoder = if with_usage { encoder.with_usage() } else { encoder };

@@ -6,8 +6,7 @@ use weir_types::{FailureClass, Seq, StopReason, Usage};
 use super::refused::Refused;
 use crate::app::App;
 use crate::error::Error;
-use crate::formats::openai::Joiner;
-use crate::formats::{Part, Viewer};
+use crate::formats::{Joiner, Part, Viewer};
 use crate::stream::{Begun, Feed, Item, Source};
 
 /// What came of a run.
@@ -33,30 +32,35 @@ pub(super) struct Said {
 impl Answered {
     /// All that was said, or thought, in one text.
     pub(super) fn text(&self, reasoning: bool) -> Option<String> {
-        let mut joiner = Joiner::default();
-        let mut text = String::new();
-        for said in self.said.iter().filter(|said| said.reasoning == reasoning) {
-            let gap = match said.request {
-                Some(request) => joiner.gap(request.0, &said.text),
-                None => joiner.gap_before_remark(&said.text),
-            };
-            text.push_str(gap.unwrap_or_default());
-            text.push_str(&said.text);
-        }
+        let texts = self.said.iter().filter(|said| said.reasoning == reasoning);
+        let text: String = texts.map(|said| said.text.as_str()).collect();
         (!text.is_empty()).then_some(text)
     }
 
     fn say(&mut self, said: Said) {
         match self.said.last_mut() {
-            Some(last)
-                if said.request.is_some()
-                    && (last.request, last.block, last.reasoning)
-                        == (said.request, said.block, said.reasoning) =>
-            {
-                last.text.push_str(&said.text);
-            }
+            Some(last) if said.request.is_some() && last.is_same(&said) => last.text.push_str(&said.text),
             _ => self.said.push(said),
         }
+    }
+
+    /// Keeps answers apart that are read as one, as streams do.
+    fn join(&mut self) {
+        let (mut text, mut thought) = (Joiner::default(), Joiner::default());
+        for said in &mut self.said {
+            let joiner = if said.reasoning { &mut thought } else { &mut text };
+            let gap = match said.request {
+                Some(request) => joiner.gap(request.0, &said.text),
+                None => joiner.gap_before_remark(&said.text),
+            };
+            said.text.insert_str(0, gap.unwrap_or_default());
+        }
+    }
+}
+
+impl Said {
+    fn is_same(&self, other: &Self) -> bool {
+        (self.request, self.block, self.reasoning) == (other.request, other.block, other.reasoning)
     }
 }
 
@@ -86,6 +90,7 @@ pub(super) async fn collect(app: &App, begun: &Begun) -> Result<Answered, Refuse
                 }
                 Part::Finish { stop, usage } => {
                     (answered.stop, answered.usage) = (Some(stop), usage);
+                    answered.join();
                     return Ok(answered);
                 }
                 Part::Broken(problem) => return Err(Refused::run(problem.stop, class, problem.message)),

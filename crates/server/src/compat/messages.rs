@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
-use weir_types::{StopReason, Usage};
+use weir_types::StopReason;
 
 use super::answering::{answered, streamed};
 use super::collect::{Said, collect};
@@ -17,7 +17,8 @@ use super::turn;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::Json;
-use crate::formats::{Format, Named};
+use crate::idempotency::Claimed;
+use crate::formats::{Anthropic, Named, anthropic};
 
 /// Say something to an agent, as a message.
 ///
@@ -44,15 +45,16 @@ use crate::formats::{Format, Named};
 pub(super) async fn messages(
     State(app): State<App>,
     caller: Caller,
+    claimed: Claimed,
     headers: HeaderMap,
     Json(body): Json<Value>,
 ) -> Result<Response, Refused> {
     let asked = request::read(&Field::root(&body))?;
     let (agent, stream) = (asked.agent.clone(), asked.stream);
-    let begun = turn::begin(&app, &caller, &headers, asked).await?;
+    let begun = turn::begin(&app, &caller, &claimed, &headers, asked).await?;
     if stream {
-        let encoder = Format::Anthropic.encoder(Named { agent, run: begun.run });
-        return streamed(&app, &caller, &begun, encoder).await;
+        let encoder = Anthropic::new(Named { agent, run: begun.run });
+        return streamed(&app, &caller, &begun, Box::new(encoder)).await;
     }
     let told = collect(&app, &begun).await.map_err(|refused| refused.of(&begun))?;
     let body = json!({
@@ -61,9 +63,9 @@ pub(super) async fn messages(
         "role": "assistant",
         "model": agent,
         "content": told.said.iter().map(block).collect::<Vec<_>>(),
-        "stop_reason": reason(told.stop.unwrap_or(StopReason::End)),
+        "stop_reason": anthropic::reason(told.stop.unwrap_or(StopReason::End)),
         "stop_sequence": null,
-        "usage": usage_of(told.usage),
+        "usage": anthropic::usage_of(told.usage),
     });
     Ok(answered(&begun, body).into_response())
 }
@@ -74,29 +76,4 @@ fn block(said: &Said) -> Value {
         true => json!({"type": "thinking", "thinking": said.text, "signature": ""}),
         false => json!({"type": "text", "text": said.text, "citations": null}),
     }
-}
-
-/// Why it stopped, in the words of messages.
-fn reason(stop: StopReason) -> &'static str {
-    match stop {
-        StopReason::MaxTokens | StopReason::Iterations => "max_tokens",
-        StopReason::Refused => "refusal",
-        StopReason::End
-        | StopReason::Approval
-        | StopReason::Budget
-        | StopReason::Cancelled
-        | StopReason::Halted
-        | StopReason::Failed => "end_turn",
-    }
-}
-
-/// What was used, in the words of messages: what was cached is not among the input.
-fn usage_of(usage: Usage) -> Value {
-    let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
-    json!({
-        "input_tokens": usage.input_tokens.saturating_sub(cached),
-        "cache_creation_input_tokens": usage.cache_write_tokens,
-        "cache_read_input_tokens": usage.cache_read_tokens,
-        "output_tokens": usage.output_tokens,
-    })
 }

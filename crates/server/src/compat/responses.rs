@@ -19,6 +19,7 @@ use super::turn;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::Json;
+use crate::idempotency::Claimed;
 
 /// Say something to an agent, as a response.
 ///
@@ -45,12 +46,13 @@ use crate::extract::Json;
 pub(super) async fn create(
     State(app): State<App>,
     caller: Caller,
+    claimed: Claimed,
     headers: HeaderMap,
     Json(body): Json<Value>,
 ) -> Result<Response, Refused> {
     let asked = request::read(&Field::root(&body))?;
     let (model, stream, previous) = (asked.agent.clone(), asked.stream, asked.previous.clone());
-    let begun = turn::begin(&app, &caller, &headers, asked).await?;
+    let begun = turn::begin(&app, &caller, &claimed, &headers, asked).await?;
     let mut snapshot = Snapshot::new(&begun, model, previous);
     if stream {
         return streamed(&app, &caller, &begun, Box::new(Responses::new(snapshot))).await;

@@ -12,6 +12,7 @@ use crate::access;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;
+use crate::idempotency::Claimed;
 use crate::stream::{self, Begun, Turn};
 
 /// Why the client's own tools are refused.
@@ -43,6 +44,7 @@ pub(super) fn agent(body: &Field<'_>) -> Result<String, Refused> {
 pub(super) async fn begin(
     app: &App,
     caller: &Caller,
+    claimed: &Claimed,
     headers: &HeaderMap,
     asked: Asked,
 ) -> Result<Begun, Refused> {
@@ -76,7 +78,7 @@ pub(super) async fn begin(
             Turn { agent, session: None, labels: Default::default(), history, content: said }
         }
     };
-    Ok(stream::begin(app, caller, turn).await?)
+    Ok(stream::begin(app, caller, claimed, turn).await?)
 }
 
 /// The session that the client names, if it does and it is theirs.

@@ -111,7 +111,7 @@ async fn a_streamed_response_ends_as_its_run_does() {
     let events = response("careful", "refund 5").await;
     let whole = &events.last().unwrap()["response"];
     let asked = whole["output"].as_array().unwrap().last().unwrap()["content"][0]["text"].as_str().unwrap();
-    assert!(asked.starts_with("tool 'refund' requires approval"), "{asked}");
+    assert!(asked.starts_with("\n\ntool 'refund' requires approval"), "{asked}");
     assert_eq!(whole["status"], "completed");
 
     let events = response("brief", "weather in Oslo").await;

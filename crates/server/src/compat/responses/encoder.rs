@@ -8,7 +8,7 @@ use weir_types::{RunId, Seq, StopReason, Usage};
 
 use super::super::turn::response_id;
 use super::usage_of;
-use crate::formats::{Encoder, Part, Problem, Viewer};
+use crate::formats::{Encoder, Joiner, Part, Problem, Viewer};
 use crate::stream::{Begun, Chunk, Item};
 
 /// A response as far as it has come.
@@ -141,12 +141,22 @@ pub(super) struct Responses {
     sequence: u64,
     /// The block that is being said.
     open: Option<(Seq, u32)>,
+    text: Joiner,
+    thought: Joiner,
     over: bool,
 }
 
 impl Responses {
     pub(super) fn new(snapshot: Snapshot) -> Self {
-        Self { snapshot, viewer: Viewer::default(), sequence: 0, open: None, over: false }
+        Self {
+            snapshot,
+            viewer: Viewer::default(),
+            sequence: 0,
+            open: None,
+            text: Joiner::default(),
+            thought: Joiner::default(),
+            over: false,
+        }
     }
 
     fn event(&mut self, kind: &'static str, mut data: Value, out: &mut Vec<Chunk>) {
@@ -170,13 +180,19 @@ impl Responses {
                     self.open(reasoning, out);
                     self.open = Some((request, block));
                 }
+                let joiner = if reasoning { &mut self.thought } else { &mut self.text };
+                if let Some(gap) = joiner.gap(request.0, &text) {
+                    self.delta(gap, out);
+                }
                 self.delta(&text, out);
             }
             Part::Ask(asked) => {
                 self.close(out);
                 self.open(false, out);
                 self.open = Some((Seq(0), 0));
-                self.delta(&asked.in_words(), out);
+                let words = asked.in_words();
+                let gap = self.text.gap_before_remark(&words).unwrap_or_default();
+                self.delta(&format!("{gap}{words}"), out);
                 self.close(out);
             }
             Part::Answered => self.close(out),
