@@ -8,7 +8,6 @@ mod budget;
 mod builds;
 mod commands;
 mod compiling;
-mod conversation;
 mod exit;
 mod history;
 mod host;
