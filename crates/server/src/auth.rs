@@ -89,7 +89,7 @@ pub(crate) struct Ends {
 
 /// Why nobody is let in.
 #[derive(Debug)]
-pub enum Unknown {
+pub(crate) enum Unknown {
     /// There is no credential.
     Nobody,
     /// There is one, and it is not good. Why is for the log alone.
@@ -301,11 +301,11 @@ impl IntoResponse for Unknown {
 }
 
 impl FromRequestParts<App> for Caller {
-    type Rejection = Unknown;
+    type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Unknown> {
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Error> {
         // The guard has put it there; what comes here without it is nobody.
-        parts.extensions.get::<Self>().cloned().ok_or(Unknown::Nobody)
+        parts.extensions.get::<Self>().cloned().ok_or_else(|| Unknown::Nobody.error())
     }
 }
 
