@@ -22,8 +22,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use weir_journal::{Appended, mint_run, now};
 use weir_kernel::{
-    About, Body, CallState, Closing, Lifecycle, Next, Phase, ResumeReason, RunCancelled, RunErrored,
-    RunFinished, RunParked, RunStarted, Session, SessionResumed, ToolFailed, Trigger, decide,
+    About, Body, Call, CallState, Closing, Lifecycle, Next, Outcome as Unheard, Phase, ResumeReason,
+    RunCancelled, RunErrored, RunFinished, RunParked, RunStarted, Session, SessionResumed, ToolFailed,
+    Trigger, decide,
 };
 use weir_types::{BranchId, CallId, FailureClass, OwnerId, RunId, Seq, Timestamp, text_of};
 
@@ -36,7 +37,7 @@ pub(crate) use self::paying::Resume;
 use self::paying::Shortage;
 pub(crate) use self::paying::within_budgets;
 use crate::address::Address;
-use crate::draft::{Beside, Draft, Nature};
+use crate::draft::{Beside, Draft, Nature, event_of};
 use crate::error::EngineError;
 use crate::files::SessionFiles;
 use crate::input::By;
@@ -317,6 +318,12 @@ impl Actor {
             self.claim();
         }
         let next = decide(&self.session, &runnable.agent, now());
+        if self.hold != Hold::Held && self.is_about_errands(&next) {
+            // What comes of them is the last thing that is written down, and lets go of the session: it has to be ours by then.
+            self.claim();
+            self.commit(Release::No).await?;
+            return Ok(Flow::Again);
+        }
         match next {
             Next::Rest => self.pause(None).await,
             Next::Wait { due } => self.wait_for_people(&runnable, due).await,
@@ -333,6 +340,11 @@ impl Actor {
             Next::AskAgain(calls) => Ok(self.ask_again(&calls)),
             Next::Execute(calls) => self.execute(&runnable, &calls).await,
             Next::Close(closings) => Ok(self.close(closings)),
+            Next::Drop(closings) => {
+                // Whoever is done in the last moment need not be closed.
+                let is_stale = self.stop_effects().await;
+                Ok(if is_stale { Flow::Again } else { self.close(closings) })
+            }
             Next::Cancel(closings) => self.end(closings, RunCancelled {}.into()).await,
             Next::Park { why, closing } => self.end(closing, RunParked { why }.into()).await,
             Next::Fail { class, message } => self.end(Vec::new(), RunErrored { class, message }.into()).await,
@@ -343,11 +355,26 @@ impl Actor {
         }
     }
 
+    /// Whether something is to be done about errands while no run is at work.
+    fn is_about_errands(&self, next: &Next) -> bool {
+        let rests = self.session.active_run().is_none() || self.session.is_waiting();
+        let does = matches!(
+            next,
+            Next::Authorise(_)
+                | Next::AskAgain(_)
+                | Next::Execute(_)
+                | Next::Close(_)
+                | Next::Drop(_)
+                | Next::Busy
+        );
+        rests && does && !self.session.errands.is_empty()
+    }
+
     /// The agent, if there is anything it could do. Asked for anew for each run.
     async fn runnable(&mut self) -> Result<Option<Arc<Runnable>>, EngineError> {
         let Some(created) = &self.session.created else { return Ok(None) };
         let run = self.session.run.as_ref().map(|run| run.id);
-        if run.is_none() && self.session.inbox.is_empty() {
+        if run.is_none() && self.session.inbox.is_empty() && self.session.errands.is_empty() {
             return Ok(None);
         }
         if let Some((of, runnable)) = &self.runnable
@@ -363,10 +390,19 @@ impl Actor {
 
     /// A run whose agent cannot be had fails; without a run, whoever wanted one is told.
     async fn without_agent(&mut self, error: EngineError) -> Result<Flow, EngineError> {
+        let message = error.to_string();
+        if self.session.has_errands_to_run() {
+            let closing = |call: &Call| Closing {
+                call: call.id,
+                class: "agent".to_owned(),
+                message: message.clone(),
+                outcome: if call.may_have_happened() { Unheard::Unknown } else { Unheard::Failed },
+            };
+            return Ok(self.close(self.session.errands.iter().map(closing).collect()));
+        }
         if self.session.active_run().is_none() {
             return Err(error);
         }
-        let message = error.to_string();
         self.end(Vec::new(), RunErrored { class: FailureClass::Invalid, message }.into()).await
     }
 
@@ -378,10 +414,30 @@ impl Actor {
         Flow::Again
     }
 
+    /// The same about a call.
+    fn decided_of(&mut self, call: CallId, body: impl Into<Body>) -> Flow {
+        self.claim();
+        let about = self.about_call(call, None);
+        self.draft.add(&mut self.session, body.into(), about, Nature::Decision);
+        Flow::Again
+    }
+
     /// Adds what happened to the draft.
     fn happened(&mut self, body: impl Into<Body>, duration_ms: u64) {
         let about = self.about(Some(duration_ms));
         self.draft.add(&mut self.session, body.into(), about, Nature::Fact);
+    }
+
+    /// The same about a call.
+    fn happened_to(&mut self, call: CallId, body: impl Into<Body>, duration_ms: u64) {
+        let about = self.about_call(call, Some(duration_ms));
+        self.draft.add(&mut self.session, body.into(), about, Nature::Fact);
+    }
+
+    /// What happens with an errand is found by the event that asked for it: nothing in the conversation tells.
+    fn about_call(&self, call: CallId, duration_ms: Option<u64>) -> About {
+        let causation = self.session.errand(call).map(|errand| event_of(errand.id));
+        About { causation, ..self.about(duration_ms) }
     }
 
     fn about(&self, duration_ms: Option<u64>) -> About {
@@ -409,7 +465,7 @@ impl Actor {
 
     fn has_effects_under_way(&self) -> bool {
         let calling = self.session.run.as_ref().is_some_and(|run| matches!(run.phase, Phase::Calling(_)));
-        calling || self.session.calls().iter().any(|call| call.state == CallState::Running)
+        calling || self.session.all_calls().any(|call| call.state == CallState::Running)
     }
 
     fn start_run(&mut self, trigger: Trigger) -> Flow {
@@ -430,14 +486,17 @@ impl Actor {
     fn close(&mut self, closings: Vec<Closing>) -> Flow {
         for closing in closings {
             self.expire(closing.call);
-            self.decided(ToolFailed {
-                call: closing.call,
-                class: closing.class,
-                message: closing.message,
-                outcome: closing.outcome,
-                log: Vec::new(),
-                bill: None,
-            });
+            self.decided_of(
+                closing.call,
+                ToolFailed {
+                    call: closing.call,
+                    class: closing.class,
+                    message: closing.message,
+                    outcome: closing.outcome,
+                    log: Vec::new(),
+                    bill: None,
+                },
+            );
         }
         Flow::Again
     }

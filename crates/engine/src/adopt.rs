@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use tokio::sync::Semaphore;
 use weir_journal::{ListAfter, ListFilter, Listed, PAGE_MAX, Status, Tail, now};
-use weir_kernel::INPUT_KINDS;
+use weir_kernel::{Body, INPUT_KINDS};
 use weir_types::{BranchId, Event};
 
 pub(crate) use self::queue::{Queue, Turn};
@@ -45,7 +45,7 @@ pub(crate) async fn listen(shared: Arc<Shared>, mut tail: Tail) {
 }
 
 fn wake(shared: &Shared, event: &Event) {
-    if !INPUT_KINDS.contains(&event.kind.as_str()) {
+    if !INPUT_KINDS.contains(&event.kind.as_str()) && !asks_for_an_errand(event) {
         return;
     }
     let branch = BranchId { stream: event.stream.clone(), branch: event.branch.clone() };
@@ -54,6 +54,12 @@ fn wake(shared: &Shared, event: &Event) {
         // It looks at its stream first thing; if another process runs it, it leaves again.
         shared.adoption.push(address);
     }
+}
+
+/// Whether a call is asked for from outside: the others are the session's own.
+fn asks_for_an_errand(event: &Event) -> bool {
+    event.kind.as_str() == "tool.requested"
+        && matches!(Body::decode(&event.kind, &event.payload), Ok(Some(Body::ToolRequested(asked))) if asked.key.is_some())
 }
 
 /// Wakes the sessions that are due.

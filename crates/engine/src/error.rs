@@ -11,6 +11,7 @@ use weir_types::{Explain, Fault, StreamName};
 
 use crate::address::Address;
 use crate::approvals::ApprovalError;
+use crate::errands::ErrandError;
 
 /// Any error that can explain itself and travel between tasks.
 pub type Explained = Arc<dyn Explain + Send + Sync>;
@@ -60,6 +61,9 @@ pub enum EngineError {
     /// A decision about a call does not fit.
     #[error("{0}")]
     Approval(#[from] ApprovalError),
+    /// A call that someone outside asks for cannot be taken up.
+    #[error("{0}")]
+    Errand(#[from] ErrandError),
     /// Its agent cannot be had.
     #[error("{0}")]
     Agent(Explained),
@@ -147,6 +151,7 @@ impl Explain for EngineError {
             Self::NoRequest { .. } => "engine::no-request",
             Self::Stopping => "engine::stopping",
             Self::Approval(error) => error.code(),
+            Self::Errand(error) => error.code(),
             Self::Agent(error) => error.code(),
             Self::Model(error) => error.code(),
             Self::Append(error) => error.code(),
@@ -186,6 +191,7 @@ impl Explain for EngineError {
             Self::NoRequest { address, .. } => format!("see `weir session show {address}`").into(),
             Self::Stopping => "repeat it when the engine is up again; nothing was changed".into(),
             Self::Approval(error) => error.help(),
+            Self::Errand(error) => error.help(),
             Self::Agent(error) => error.help(),
             Self::Model(error) => error.help(),
             Self::Append(error) => error.help(),
@@ -209,6 +215,7 @@ impl Explain for EngineError {
             Self::Unreadable { .. } | Self::Purse { .. } => Fault::Damaged,
             Self::Register { .. } | Self::Stopping => Fault::Storage,
             Self::Approval(error) => error.fault(),
+            Self::Errand(error) => error.fault(),
             Self::Agent(error) => error.fault(),
             Self::Model(error) => error.fault(),
             Self::Append(error) => error.fault(),

@@ -22,7 +22,7 @@ pub(crate) async fn behind(
     parent: SessionId,
     session: &Session,
 ) -> Result<Vec<Child>, EngineError> {
-    let open = session.calls().iter().filter(|call| !matches!(call.state, CallState::Done(_)));
+    let open = session.all_calls().filter(|call| !matches!(call.state, CallState::Done(_)));
     let named: Vec<_> = open.filter_map(|call| Some((call.id, call.child?))).collect();
     let mut found = Vec::new();
     for (call, child) in named {
@@ -113,7 +113,7 @@ pub(crate) async fn waiting_parent(
     let address = Address { session: parent.session, branch: parent.branch.clone() };
     let Some(loaded) = store::load(journal, &address).await? else { return Ok(None) };
     let is_ours = |call: &&Call| call.state == CallState::Suspended && call.child == Some(child.session);
-    let call = loaded.session.calls().iter().find(is_ours).cloned();
+    let call = loaded.session.all_calls().find(is_ours).cloned();
     let is_open = loaded.preface.is_empty() && loaded.session.lifecycle == Lifecycle::Open;
     Ok(call.filter(|_| is_open).map(|call| Waiting { address, session: loaded.session, call }))
 }

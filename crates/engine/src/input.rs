@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use weir_journal::{AppendError, Expected, Ownership, Part};
+use weir_journal::{AppendError, Appended, Expected, Key, Ownership, Part};
 use weir_kernel::{About, Body, Lifecycle};
 use weir_types::{EventId, Seq, StopReason};
 
@@ -11,6 +11,7 @@ use crate::actor::{Command, Reply, Standing, attrs};
 use crate::address::Address;
 use crate::approvals;
 use crate::draft::{Draft, Nature};
+use crate::errands;
 use crate::error::EngineError;
 use crate::hooks;
 use crate::outcome::Outcome;
@@ -87,9 +88,20 @@ pub(crate) async fn post_all(
             return answer;
         }
     }
+    Ok(append_at_head(shared, address, &bodies, by, None).await?.last)
+}
+
+/// Appends right after what it was checked against, however often others come first.
+pub(crate) async fn append_at_head(
+    shared: &Shared,
+    address: &Address,
+    bodies: &[Body],
+    by: &By,
+    key: Option<&Key>,
+) -> Result<Appended, EngineError> {
     let mut last = None;
     for _ in 0..TRIES_MAX {
-        match append(shared, address, &bodies, by).await {
+        match append(shared, address, bodies, by, key).await {
             Err(EngineError::Append(error)) if matches!(*error, AppendError::Conflict { .. }) => {
                 last = Some(EngineError::Append(error));
             }
@@ -99,7 +111,13 @@ pub(crate) async fn post_all(
     Err(last.unwrap_or_else(|| EngineError::NoSession(address.clone())))
 }
 
-async fn append(shared: &Shared, address: &Address, bodies: &[Body], by: &By) -> Result<Seq, EngineError> {
+async fn append(
+    shared: &Shared,
+    address: &Address,
+    bodies: &[Body],
+    by: &By,
+    key: Option<&Key>,
+) -> Result<Appended, EngineError> {
     let journal = &*shared.setup.journal;
     let loaded = store::load(journal, address).await?;
     let Some(loaded) = loaded.filter(|loaded| loaded.session.created.is_some()) else {
@@ -111,10 +129,12 @@ async fn append(shared: &Shared, address: &Address, bodies: &[Body], by: &By) ->
     if let Lifecycle::Closed(_) = session.lifecycle {
         return Err(EngineError::Closed(address.clone()));
     }
-    if bodies.iter().any(changes_files) && session.active_run().is_some() {
+    let at_work = session.active_run().is_some() || session.has_errands_to_run();
+    if bodies.iter().any(changes_files) && at_work {
         return Err(EngineError::Busy(address.clone()));
     }
     approvals::check_all(address, &session, bodies)?;
+    errands::check_all(address, &session, bodies)?;
     let run = session.run.as_ref().map(|run| run.id);
     let about = by.about(About { run, ..About::default() });
     for body in bodies {
@@ -124,13 +144,13 @@ async fn append(shared: &Shared, address: &Address, bodies: &[Body], by: &By) ->
     let part = Part {
         branch: address.branch_id(),
         expected: Expected::Exactly(head),
-        key: None,
+        key: key.cloned(),
         owner: Ownership::Unchecked,
         events,
         attrs: Some(attrs(&session)),
     };
     let appended = journal.append(std::iter::once(part).chain(others).collect()).await?;
-    Ok(appended.first().map_or(session.seq, |appended| appended.last))
+    appended.into_iter().next().ok_or_else(|| EngineError::NoSession(address.clone()))
 }
 
 /// Whether it decides about a call. Of two who do, the first one counts and the second one is told, whoever runs the session: it

@@ -54,9 +54,11 @@
 mod address;
 mod approvals;
 mod budgets;
+pub mod conversation;
 mod credentials;
 mod deployments;
 mod engine;
+mod errands;
 mod error;
 mod outcome;
 mod owners;
@@ -95,6 +97,7 @@ pub use credentials::{
 };
 pub use deployments::{Deploy, DeployError, DeploymentMade, Deployments};
 pub use engine::{Engine, New, Said};
+pub use errands::{Became, Called, Errand, ErrandError};
 pub use error::{EngineError, Explained};
 pub use hooks::{HOOK_DEADLINE, HookMeans, Hooks, ProjectHooks, Refusal, describe};
 pub use live::LiveDelta;

@@ -313,6 +313,10 @@ bodies! {
         /// What a crash in the middle of it means.
         #[serde(default)]
         on_interrupt: OnInterrupt,
+        /// Of an errand: a call that the model did not ask for, but someone outside. Asked for again with the same key, it is the
+        /// same call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
     }
     /// Whether it may run.
     "tool.decided" ToolDecided {

@@ -11,7 +11,7 @@ use weir_types::{CallId, FailureClass, Json, Purpose, Stop, Timestamp};
 use self::asking::Step;
 pub(crate) use self::asking::retries;
 pub use self::asking::time_left_ms;
-use self::calls::{closings, deal_with};
+use self::calls::{closings, deal_with, errands};
 use crate::agent::Agent;
 use crate::body::{Outcome, Parked};
 use crate::compact::Plan;
@@ -64,6 +64,8 @@ pub enum Next {
     AskAgain(Vec<CallId>),
     /// These calls end without an answer.
     Close(Vec<Closing>),
+    /// Stop what is under way, although there is no run, and close these calls.
+    Drop(Vec<Closing>),
     /// Stop what is under way, close these calls, and end the run.
     Cancel(Vec<Closing>),
     /// End the run with the newest answer.
@@ -111,8 +113,25 @@ pub struct Closing {
     pub outcome: Outcome,
 }
 
-/// What a session does next.
+/// What a session does next: first what its errands need, then its run.
 pub fn decide(session: &Session, agent: &Agent, now: Timestamp) -> Next {
+    let Some(errands) = errands(session, now) else { return decide_run(session, agent, now) };
+    match (errands, decide_run(session, agent, now)) {
+        // Whatever stops a run stops them as well, and closes them.
+        (_, next @ (Next::Cancel(_) | Next::Park { .. })) => next,
+        (Next::Busy, Next::Rest | Next::Wait { .. }) => Next::Busy,
+        // The end of a run lets go of the session, which what is under way needs.
+        (Next::Busy, Next::Finish { .. } | Next::Fail { .. }) => Next::Busy,
+        (Next::Wait { due }, Next::Rest) => Next::Wait { due },
+        (Next::Wait { due: one }, Next::Wait { due: other }) => {
+            Next::Wait { due: one.into_iter().chain(other).min() }
+        }
+        (Next::Busy | Next::Wait { .. }, next) => next,
+        (next, _) => next,
+    }
+}
+
+fn decide_run(session: &Session, agent: &Agent, now: Timestamp) -> Next {
     let idle = || if session.inbox.is_empty() { Next::Rest } else { Next::StartRun };
     if session.run.as_ref().is_some_and(|run| run.cancelling) {
         return Next::Cancel(closings(session));

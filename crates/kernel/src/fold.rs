@@ -6,11 +6,14 @@ mod calls;
 mod tests;
 mod transcript;
 
+pub use self::calls::ERRANDS_MAX;
 pub(crate) use self::calls::{EXPIRED, INTERRUPTED};
 
 use std::borrow::Cow;
 
-use weir_types::{Block, Event, EventId, Explain, FailureClass, Fault, Purpose, Role, Seq, Timestamp};
+use weir_types::{
+    Block, CallId, Event, EventId, Explain, FailureClass, Fault, Purpose, Role, Seq, Timestamp,
+};
 
 use crate::about::About;
 use crate::app;
@@ -91,8 +94,9 @@ impl Session {
     /// Folds what an event says; the caller vouches for who says it.
     pub fn apply_body(&mut self, at: At, body: &Body) {
         self.move_to(at, Some(body));
-        let rests = self.lifecycle != Lifecycle::Open || self.active_run().is_none();
-        if rests && lets_calls_run(body) {
+        if let Some(call) = lets_run(body)
+            && self.rests_for(call)
+        {
             return;
         }
         match body {
@@ -103,6 +107,7 @@ impl Session {
             Body::SessionClosed(body) => self.lifecycle = Lifecycle::Closed(body.reason.clone()),
             Body::BranchForked(_) => {
                 self.standing.clear();
+                self.errands.clear();
                 self.end_run(Ending::Abandoned);
                 // What was done until here, the branch that it was done on tells.
                 self.settled_micros = self.totals.micros;
@@ -236,10 +241,21 @@ impl Session {
     fn parked(&mut self, why: &Parked) {
         self.interrupt_request();
         self.close_open_calls();
+        self.errands.clear();
         self.go_on_if_all_in();
         if let Some(run) = &mut self.run {
             run.parked = Some(why.clone());
         }
+    }
+
+    /// Whether a call cannot get any nearer to the world at the moment. Errands need no run, but none may be parked: a fuse that
+    /// has blown is everybody's.
+    pub(crate) fn rests_for(&self, call: CallId) -> bool {
+        let without_run = match self.errand(call) {
+            Some(_) => self.run.as_ref().is_some_and(|run| run.parked.is_some()),
+            None => self.active_run().is_none(),
+        };
+        self.lifecycle != Lifecycle::Open || without_run
     }
 
     fn user_message(&mut self, seq: Seq, body: &UserMessage) {
@@ -434,13 +450,16 @@ impl Session {
     }
 }
 
-/// What brings a call nearer to the world. No owner writes it while a session is halted or closed or its run is parked,
+/// The call that this brings nearer to the world. No owner writes it while a session is halted or closed or its run is parked,
 /// and from anyone else it does not count.
-fn lets_calls_run(body: &Body) -> bool {
-    matches!(
-        body,
-        Body::ToolDecided(_) | Body::ToolStarted(_) | Body::ApprovalRequested(_) | Body::ApprovalGranted(_)
-    )
+fn lets_run(body: &Body) -> Option<CallId> {
+    match body {
+        Body::ToolDecided(body) => Some(body.call),
+        Body::ToolStarted(body) => Some(body.call),
+        Body::ApprovalRequested(body) => Some(body.call),
+        Body::ApprovalGranted(body) => Some(body.call),
+        _ => None,
+    }
 }
 
 /// A signal reaches the model as a message that says where it comes from.

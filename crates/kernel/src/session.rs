@@ -55,6 +55,10 @@ pub struct Session {
     /// What someone has said yes to for as long as this branch goes on.
     #[serde(default)]
     pub standing: Vec<Standing>,
+    /// Calls that someone outside asks for, until they are done. They are no part of the conversation: the model is told neither
+    /// of them nor of what comes of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errands: Vec<Call>,
     /// The groups that whoever said yes came with, as of their latest yes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub approvers: BTreeMap<String, Vec<String>>,
@@ -423,24 +427,43 @@ impl Session {
         }
     }
 
-    /// A call of the newest answer.
+    /// A call of the newest answer, or an errand.
     pub fn call(&self, id: CallId) -> Option<&Call> {
-        self.transcript.last_assistant()?.calls.iter().find(|call| call.id == id)
+        let calls = self.transcript.last_assistant().map_or(&[][..], |entry| &entry.calls);
+        calls.iter().chain(&self.errands).find(|call| call.id == id)
+    }
+
+    /// An errand.
+    pub fn errand(&self, id: CallId) -> Option<&Call> {
+        self.errands.iter().find(|call| call.id == id)
+    }
+
+    /// The calls of the newest answer, while they are being dealt with, and all errands.
+    pub fn all_calls(&self) -> impl Iterator<Item = &Call> {
+        self.calls().iter().chain(&self.errands)
+    }
+
+    /// Whether an errand has something to do but to wait for people.
+    pub fn has_errands_to_run(&self) -> bool {
+        !self.errands.iter().all(is_for_people)
     }
 
     /// Whether everything that is left to do is for people to do.
     pub fn is_waiting(&self) -> bool {
         let open = |call: &&Call| !matches!(call.state, CallState::Done(_));
         let mut open = self.calls().iter().filter(open).peekable();
-        let for_people =
-            |call: &Call| matches!(call.state, CallState::Awaiting { .. } | CallState::Suspended);
-        open.peek().is_some() && open.all(for_people)
+        open.peek().is_some() && open.all(is_for_people)
     }
 
     /// The run, if it is neither parked nor over.
     pub fn active_run(&self) -> Option<&Run> {
         self.run.as_ref().filter(|run| run.parked.is_none())
     }
+}
+
+/// Whether only people can bring it further.
+fn is_for_people(call: &Call) -> bool {
+    matches!(call.state, CallState::Awaiting { .. } | CallState::Suspended)
 }
 
 impl Transcript {

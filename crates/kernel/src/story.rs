@@ -205,10 +205,31 @@ impl Story {
                 effect: tool.map_or(Effect::Write, |tool| tool.effect),
                 risk: Risk::Low,
                 on_interrupt: tool.map_or(OnInterrupt::Report, |tool| tool.on_interrupt),
+                key: None,
             });
             call
         };
         uses.into_iter().map(take_up).collect()
+    }
+
+    /// Someone outside asks for a tool.
+    pub(crate) fn errand(&mut self, tool: &str) -> CallId {
+        let call = CallId::from_u128(u128::from(self.session.seq.0) + 1);
+        let found = self.agent.tools.iter().find(|found| found.definition.name == tool);
+        let (effect, on_interrupt) =
+            found.map_or((Effect::Write, OnInterrupt::Report), |tool| (tool.effect, tool.on_interrupt));
+        self.add(ToolRequested {
+            call,
+            provider_id: String::new(),
+            tool: tool.into(),
+            source: "test".into(),
+            input: Json::empty_object(),
+            effect,
+            risk: Risk::Low,
+            on_interrupt,
+            key: Some("k".into()),
+        });
+        call
     }
 
     pub(crate) fn decided(&mut self, call: CallId, outcome: Verdict) {

@@ -1,4 +1,4 @@
-//! The client side of MCP: which tools a server offers, and calling them.
+//! MCP, on rmcp. The client side: which tools a server offers, and calling them. The server side: [`serving`].
 //!
 //! Servers are strangers. What they write is bounded before it is read, what they start ends with them, and a tool's
 //! definition is kept as the text it arrived as, because a pin that covers only the fields we know would let the others
@@ -45,6 +45,8 @@ mod skim;
 mod stdio;
 mod trouble;
 mod verbatim;
+
+pub mod serving;
 
 pub use answer::Answered;
 pub use call::{Accepts, Call, KEY_FIELD};

@@ -341,6 +341,7 @@ fn decided(call: CallId, user: &str, tool: &str, writes: bool, outcome: Verdict,
         effect: if writes { Effect::Write } else { Effect::Read },
         risk: Risk::Low,
         on_interrupt: OnInterrupt::Report,
+        key: None,
     };
     let saw = Saw { principal: user.into(), ..Saw::default() };
     let rule = (outcome == Verdict::Deny).then(|| "grant".to_owned());

@@ -53,6 +53,7 @@ impl Actor {
                 effect,
                 risk,
                 on_interrupt: tool.map_or(OnInterrupt::Report, |tool| tool.on_interrupt),
+                key: None,
             });
         }
         Flow::Again
@@ -70,21 +71,19 @@ impl Actor {
     /// Writes a decision down; and that someone is asked, if that is what it says.
     fn decided_about(&mut self, call: &Call, decision: Decision) {
         let (asks, rule) = (decision.verdict == Verdict::Ask, decision.rule.clone());
-        self.decided(ToolDecided {
+        let decided = ToolDecided {
             call: call.id,
             outcome: decision.verdict,
             rule: decision.rule,
             because: decision.because,
             stub: decision.stub,
             saw: Some(decision.saw),
-        });
+        };
+        self.decided_of(call.id, decided);
         if asks {
-            self.decided(ApprovalRequested {
-                call: call.id,
-                input_hash: call.input_hash(),
-                rule: rule.unwrap_or_default(),
-                expires: decision.expires,
-            });
+            let (input_hash, rule) = (call.input_hash(), rule.unwrap_or_default());
+            let asked = ApprovalRequested { call: call.id, input_hash, rule, expires: decision.expires };
+            self.decided_of(call.id, asked);
         }
     }
 
@@ -172,7 +171,7 @@ impl Actor {
         for id in calls {
             let Some(input_hash) = self.session.call(*id).map(Call::input_hash) else { continue };
             let rule = ON_INTERRUPT.to_owned();
-            self.decided(ApprovalRequested { call: *id, input_hash, rule, expires: None });
+            self.decided_of(*id, ApprovalRequested { call: *id, input_hash, rule, expires: None });
         }
         Flow::Again
     }
@@ -184,7 +183,7 @@ impl Actor {
         if let Some(CallState::Awaiting { expires: Some(expires), .. }) = state
             && is_late(expires)
         {
-            self.decided(ApprovalExpired { call });
+            self.decided_of(call, ApprovalExpired { call });
         }
     }
 
@@ -211,7 +210,7 @@ impl Actor {
                 child,
             };
             self.claim();
-            let about = self.about(None);
+            let about = self.about_call(*id, None);
             self.draft.add_beside(&mut self.session, started.into(), about, Nature::Decision, beginning);
         }
         if self.commit(Release::No).await? == Committed::Rebased {
@@ -330,16 +329,14 @@ impl Actor {
                 for trace in traces {
                     self.leave(trace);
                 }
-                self.happened(
-                    ToolCompleted { call, content, changed_files, stub, whole, log, bill },
-                    duration_ms,
-                );
+                let completed = ToolCompleted { call, content, changed_files, stub, whole, log, bill };
+                self.happened_to(call, completed, duration_ms);
                 if let Some(files) = &self.files {
                     files.keep(call);
                 }
             }
             Err(Failed { class, message, outcome, log }) => {
-                self.happened(ToolFailed { call, class, message, outcome, log, bill }, duration_ms);
+                self.happened_to(call, ToolFailed { call, class, message, outcome, log, bill }, duration_ms);
                 if let Some(files) = &self.files {
                     files.forget(call);
                 }

@@ -90,7 +90,7 @@ impl Actor {
         let Some(input_hash) = self.session.call(call).map(Call::input_hash) else { return };
         // It happened: a task that is over does not come back, whatever is decided.
         let asked = ApprovalRequested { call, input_hash, rule: CHILD.to_owned(), expires: None };
-        self.happened(asked, duration_ms);
+        self.happened_to(call, asked, duration_ms);
     }
 
     /// Only people can go on, unless a session behind a call has come to something. What we wait for is written down before
@@ -105,7 +105,7 @@ impl Actor {
         }
         let mut stirring = Vec::new();
         let suspended = |call: &&Call| call.state == CallState::Suspended;
-        for call in self.session.calls().iter().filter(suspended) {
+        for call in self.session.all_calls().filter(suspended) {
             let Some(child) = call.child else { continue };
             let journal = &*self.shared.setup.journal;
             if family::stirs(journal, self.address.session, call.id, child).await? {

@@ -148,11 +148,13 @@ pub fn status(session: &Session) -> Status {
     match (&session.lifecycle, &session.run) {
         (Lifecycle::Closed(_), _) => Status::Closed,
         (Lifecycle::Halted(_), _) => Status::Halted,
+        (Lifecycle::Open, _) if session.has_errands_to_run() => Status::Running,
         (Lifecycle::Open, Some(run)) if run.parked.is_some() => Status::Waiting,
         (Lifecycle::Open, Some(run)) if session.is_waiting() && !run.cancelling => Status::Waiting,
         (Lifecycle::Open, Some(_)) => Status::Running,
         // Something was said that no run has taken up yet: it must be found after a crash.
         (Lifecycle::Open, None) if !session.inbox.is_empty() => Status::Running,
+        (Lifecycle::Open, None) if !session.errands.is_empty() => Status::Waiting,
         (Lifecycle::Open, None) => Status::Idle,
     }
 }
@@ -163,5 +165,5 @@ pub(super) fn due(session: &Session) -> Option<Timestamp> {
         CallState::Awaiting { expires, .. } => expires,
         _ => None,
     };
-    session.calls().iter().filter_map(expiry).min()
+    session.all_calls().filter_map(expiry).min()
 }

@@ -192,7 +192,8 @@ impl Actor {
         let address = || self.address.clone();
         let creates = matches!(bodies.first(), Some(Body::SessionCreated(_)));
         let any = |kind: fn(&Body) -> bool| bodies.iter().any(kind);
-        if any(changes_files) && self.session.active_run().is_some() {
+        let at_work = self.session.active_run().is_some() || self.session.has_errands_to_run();
+        if any(changes_files) && at_work {
             return Err(EngineError::Busy(address()));
         }
         match (&self.session.created, &self.session.lifecycle) {

@@ -8,6 +8,7 @@ mod budgets;
 mod children;
 mod crash;
 mod crash_asking;
+mod errands;
 mod families;
 mod files;
 mod hooks;

@@ -2,7 +2,7 @@
 
 use weir_types::{CallId, Effect, OnInterrupt, Timestamp};
 
-use super::{Closing, Next, ToolUse};
+use super::{CRASHES_MAX, Closing, Next, ToolUse};
 use crate::body::Outcome;
 use crate::fold::{EXPIRED, INTERRUPTED};
 use crate::session::{AssistantEntry, Call, CallState, Session};
@@ -22,14 +22,31 @@ pub(super) fn deal_with(entry: &AssistantEntry, now: Timestamp) -> Next {
     if !untaken.is_empty() {
         return Next::RequestTools(untaken);
     }
+    bring_on(&entry.calls, now)
+}
+
+/// What the errands of a session need next; nothing, if there are none.
+pub(super) fn errands(session: &Session, now: Timestamp) -> Option<Next> {
+    let first = session.errands.first()?;
+    if session.rests_for(first.id) {
+        return Some(Next::Drop(closings_of(session.errands.iter())));
+    }
+    // What takes the process down each time is not tried for ever. There may be no run to park for that.
+    let hopeless = |call: &&Call| is_interrupted(call) && call.attempt >= CRASHES_MAX;
+    let closings = closings_of(session.errands.iter().filter(hopeless));
+    Some(if closings.is_empty() { bring_on(&session.errands, now) } else { Next::Close(closings) })
+}
+
+/// What calls need next.
+fn bring_on(calls: &[Call], now: Timestamp) -> Next {
     let select = |wanted: fn(&Call) -> bool| -> Vec<CallId> {
-        entry.calls.iter().filter(|call| wanted(call)).map(|call| call.id).collect()
+        calls.iter().filter(|call| wanted(call)).map(|call| call.id).collect()
     };
     let undecided = select(|call| matches!(call.state, CallState::Requested | CallState::Granted { .. }));
     if !undecided.is_empty() {
         return Next::Authorise(undecided);
     }
-    let ended: Vec<Closing> = entry.calls.iter().filter_map(|call| over(call, now)).collect();
+    let ended: Vec<Closing> = calls.iter().filter_map(|call| over(call, now)).collect();
     if !ended.is_empty() {
         return Next::Close(ended);
     }
@@ -37,7 +54,7 @@ pub(super) fn deal_with(entry: &AssistantEntry, now: Timestamp) -> Next {
     if !doubtful.is_empty() {
         return Next::AskAgain(doubtful);
     }
-    let running = entry.calls.iter().filter(|call| call.state == CallState::Running).count();
+    let running = calls.iter().filter(|call| call.state == CallState::Running).count();
     let mut ready =
         select(|call| call.state == CallState::Allowed || (is_interrupted(call) && repeatable(call)));
     ready.truncate(CALLS_AT_ONCE_MAX.saturating_sub(running));
@@ -51,7 +68,7 @@ pub(super) fn deal_with(entry: &AssistantEntry, now: Timestamp) -> Next {
         CallState::Awaiting { expires, .. } => *expires,
         _ => None,
     };
-    Next::Wait { due: entry.calls.iter().filter_map(expiry).min() }
+    Next::Wait { due: calls.iter().filter_map(expiry).min() }
 }
 
 fn is_interrupted(call: &Call) -> bool {
@@ -99,7 +116,11 @@ fn unknown(call: &Call) -> String {
 
 /// How to close everything that is open, when the run stops here.
 pub(super) fn closings(session: &Session) -> Vec<Closing> {
-    let open = session.calls().iter().filter(|call| !matches!(call.state, CallState::Done(_)));
+    closings_of(session.all_calls())
+}
+
+fn closings_of<'a>(calls: impl Iterator<Item = &'a Call>) -> Vec<Closing> {
+    let open = calls.filter(|call| !matches!(call.state, CallState::Done(_)));
     open.map(|call| {
         let (message, outcome) = if call.may_have_happened() {
             let message = "outcome unknown: the run was stopped while it was running; it may or may not have \

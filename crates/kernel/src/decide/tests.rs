@@ -6,6 +6,7 @@ use crate::story::Story;
 
 mod asking;
 mod calls;
+mod errands;
 mod limits;
 mod summaries;
 

@@ -1,4 +1,4 @@
-//! What happens to tool calls. They belong to the newest answer; each is found by its id.
+//! What happens to tool calls. They belong to the newest answer, or are errands; each is found by its id.
 
 use weir_types::{Block, CallId, Timestamp};
 
@@ -6,7 +6,7 @@ use crate::body::{
     ApprovalDenied, ApprovalExpired, ApprovalGranted, ApprovalRequested, Bill, Outcome, Scope, ToolCompleted,
     ToolDecided, ToolFailed, ToolRequested, ToolStarted, Verdict,
 };
-use crate::session::{Activity, Call, CallResult, CallState, Phase, Session, Standing};
+use crate::session::{Activity, Call, CallResult, CallState, Lifecycle, Phase, Session, Standing};
 
 /// How many names and failures summaries carry along.
 const REMEMBERED_MAX: usize = 50;
@@ -17,6 +17,9 @@ const REMEMBERED_BYTES_MAX: usize = 4_096;
 /// How many of its newest long results a session can read on in.
 const LONG_RESULTS_MAX: usize = 200;
 
+/// Most errands at once. Whoever asks for more is refused before it is written down.
+pub const ERRANDS_MAX: usize = 64;
+
 /// What the model reads when a call was cut off.
 pub(crate) const INTERRUPTED: &str = "interrupted: the call did not finish";
 
@@ -26,28 +29,23 @@ pub(crate) const EXPIRED: &str = "nobody approved it in time";
 impl Session {
     /// A call of the newest answer is taken up. Once the run is over, or goes on, it is too late for that.
     pub(super) fn tool_requested(&mut self, body: &ToolRequested) {
+        if body.key.is_some() {
+            return self.errand_requested(body);
+        }
         if self.run.as_ref().is_none_or(|run| run.phase != Phase::Tools) {
             return;
         }
         let Some(entry) = self.transcript.last_assistant_mut() else { return };
         let Some(wire_id) = entry.wire_ids.get(entry.calls.len()).cloned() else { return };
-        entry.calls.push(Call {
-            id: body.call,
-            wire_id,
-            tool: body.tool.clone(),
-            source: body.source.clone(),
-            input: body.input.clone(),
-            edited: None,
-            effect: body.effect,
-            risk: body.risk,
-            on_interrupt: body.on_interrupt,
-            attempt: 0,
-            child: None,
-            stub: false,
-            because: String::new(),
-            approved_by: None,
-            state: CallState::Requested,
-        });
+        entry.calls.push(requested(body, wire_id));
+    }
+
+    /// An errand begins. What cannot run any more, or was asked for before, does not.
+    fn errand_requested(&mut self, body: &ToolRequested) {
+        let is_known = self.call(body.call).is_some();
+        if !is_known && self.lifecycle == Lifecycle::Open && self.errands.len() < ERRANDS_MAX {
+            self.errands.push(requested(body, String::new()));
+        }
     }
 
     pub(super) fn tool_decided(&mut self, body: &ToolDecided) {
@@ -77,7 +75,8 @@ impl Session {
     }
 
     pub(super) fn tool_completed(&mut self, body: &ToolCompleted) {
-        if let Some(path) = self.call(body.call).and_then(path_read) {
+        let is_errand = self.errand(body.call).is_some();
+        if let Some(path) = self.call(body.call).filter(|_| !is_errand).and_then(path_read) {
             remember(&mut self.activity.read, path);
         }
         self.pay(body.call, body.bill);
@@ -93,7 +92,7 @@ impl Session {
     }
 
     pub(super) fn tool_failed(&mut self, body: &ToolFailed) {
-        if let Some(call) = self.call(body.call) {
+        if let Some(call) = self.call(body.call).filter(|call| self.errand(call.id).is_none()) {
             let line = format!("{}: {}", call.tool, first_line(&body.message));
             remember(&mut self.activity.failures, line);
         }
@@ -193,11 +192,13 @@ impl Session {
 
     /// The process that ran them is gone.
     pub(super) fn interrupt_calls(&mut self) {
-        for call in self.newest_calls_mut() {
+        let cut_off = |call: &mut Call| {
             if call.state == CallState::Running {
                 call.state = CallState::Interrupted;
             }
-        }
+        };
+        self.newest_calls_mut().iter_mut().for_each(cut_off);
+        self.errands.iter_mut().for_each(cut_off);
     }
 
     fn newest_calls_mut(&mut self) -> &mut [Call] {
@@ -215,6 +216,10 @@ impl Session {
     }
 
     fn finish(&mut self, call: CallId, mut result: CallResult) {
+        if self.errand(call).is_some() {
+            // What came of it is in the journal, where whoever asked for it looks.
+            return self.errands.retain(|errand| errand.id != call);
+        }
         self.guard_against_loops(call, &mut result);
         self.change(call, |call| call.state = CallState::Done(result));
         self.go_on_if_all_in();
@@ -230,12 +235,33 @@ impl Session {
         }
     }
 
-    /// Changes a call of the newest answer that is not done.
+    /// Changes a call of the newest answer, or an errand, that is not done.
     fn change(&mut self, id: CallId, change: impl FnOnce(&mut Call)) {
-        let call = self.newest_calls_mut().iter_mut().find(|call| call.id == id);
+        let calls = self.transcript.last_assistant_mut().map_or(&mut [][..], |entry| &mut entry.calls);
+        let call = calls.iter_mut().chain(&mut self.errands).find(|call| call.id == id);
         if let Some(call) = call.filter(|call| !matches!(call.state, CallState::Done(_))) {
             change(call);
         }
+    }
+}
+
+fn requested(body: &ToolRequested, wire_id: String) -> Call {
+    Call {
+        id: body.call,
+        wire_id,
+        tool: body.tool.clone(),
+        source: body.source.clone(),
+        input: body.input.clone(),
+        edited: None,
+        effect: body.effect,
+        risk: body.risk,
+        on_interrupt: body.on_interrupt,
+        attempt: 0,
+        child: None,
+        stub: false,
+        because: String::new(),
+        approved_by: None,
+        state: CallState::Requested,
     }
 }
 

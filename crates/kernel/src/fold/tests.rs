@@ -236,6 +236,7 @@ fn calls_are_taken_up_while_they_can_be_and_no_more_than_there_are() {
         effect: weir_types::Effect::Read,
         risk: weir_types::Risk::Low,
         on_interrupt: weir_types::OnInterrupt::Report,
+        key: None,
     };
     story.add(again.clone());
     assert_eq!(story.session.calls(), taken);

@@ -183,6 +183,7 @@ fn tool_kinds() -> Vec<BoxedStrategy<Body>> {
             effect: select(vec![Effect::Read, Effect::Idempotent, Effect::Write]),
             risk: select(vec![Risk::Low, Risk::Medium, Risk::High]),
             on_interrupt: select(vec![OnInterrupt::Report, OnInterrupt::Ask, OnInterrupt::Retry]),
+            key: option::of(id()),
         }),
         body!(ToolDecided {
             call: call(),

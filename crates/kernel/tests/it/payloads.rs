@@ -39,7 +39,7 @@ const FIELDS: [(&str, &str); 45] = [
     ("run.cancel_requested", ""),
     ("run.cancelled", ""),
     ("run.parked", "why"),
-    ("tool.requested", "call provider_id tool source input effect risk on_interrupt"),
+    ("tool.requested", "call provider_id tool source input effect risk on_interrupt key"),
     ("tool.decided", "call outcome rule because stub saw"),
     ("tool.started", "call attempt key input_hash child"),
     ("tool.completed", "call content changed_files stub whole log bill"),

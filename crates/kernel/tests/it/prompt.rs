@@ -26,6 +26,7 @@ fn every_request_is_valid_and_can_be_made_again() {
         "crashes",
         "cut more",
         "does not fit",
+        "errand",
         "errored",
         "failed",
         "finished",

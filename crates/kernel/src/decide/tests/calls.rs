@@ -71,6 +71,7 @@ fn calls_that_were_not_taken_up_before_a_crash_are_taken_up_after_it() {
         effect: weir_types::Effect::Read,
         risk: weir_types::Risk::Low,
         on_interrupt: weir_types::OnInterrupt::Report,
+        key: None,
     });
     crashed.resumed(ResumeReason::Recovery);
     let rest = ToolUse { provider_id: "t1".into(), tool: "put".into(), input: Json::empty_object() };

@@ -26,12 +26,13 @@ impl Sim {
                     self.answer(answer);
                 } else if !self.running.is_empty() {
                     self.tool_done(*size, *fails);
-                } else if self.session.calls().iter().any(awaiting) {
+                } else if self.session.all_calls().any(awaiting) {
                     self.decide_approval(*decision);
                 } else {
                     self.say(*size);
                 }
             }
+            Op::Errand(tool) => self.errand(tool),
             Op::Summarise(size) => self.summarise(*size),
             Op::ModelFails(class) => self.model_fails(*class, 0),
             Op::ToolAnswers(content) => self.tool_completed(content.clone()),
@@ -185,7 +186,7 @@ impl Sim {
 
     fn decide_approval(&mut self, decision: Decision) {
         let awaiting = |call: &&Call| matches!(call.state, CallState::Awaiting { .. });
-        let Some(call) = self.session.calls().iter().find(awaiting) else { return };
+        let Some(call) = self.session.all_calls().find(awaiting) else { return };
         let (call, input_hash) = (call.id, call.input_hash());
         let by = "someone".to_owned();
         self.append(match decision {
@@ -241,6 +242,10 @@ impl Sim {
                 calls.into_iter().for_each(|call| self.request_approval(call, None));
             }
             Next::Close(closings) => self.close(closings),
+            Next::Drop(closings) => {
+                self.running.clear();
+                self.close(closings);
+            }
             Next::Cancel(closings) => self.stop(closings, RunCancelled {}.into()),
             Next::Park { why, closing } => {
                 self.seen.insert(parked(&why));
@@ -328,6 +333,10 @@ impl Sim {
     }
 
     fn request(&mut self, used: ToolUse) {
+        self.requested_by(used, None);
+    }
+
+    fn requested_by(&mut self, used: ToolUse, key: Option<String>) {
         if self.crash_in == Some(0) {
             return;
         }
@@ -344,7 +353,23 @@ impl Sim {
             effect,
             risk: Risk::Low,
             on_interrupt,
+            key,
         });
+    }
+
+    /// What is asked for from outside changes nothing of the conversation.
+    fn errand(&mut self, tool: &str) {
+        let is_parked = self.session.run.as_ref().is_some_and(|run| run.parked.is_some());
+        let before =
+            (self.session.transcript.clone(), self.session.inbox.clone(), self.session.activity.clone());
+        let used = ToolUse { provider_id: String::new(), tool: tool.into(), input: Json::empty_object() };
+        if self.session.lifecycle == Lifecycle::Open && !is_parked {
+            self.seen.insert("errand");
+            self.requested_by(used, Some("k".into()));
+        }
+        let after =
+            (self.session.transcript.clone(), self.session.inbox.clone(), self.session.activity.clone());
+        assert_eq!(after, before);
     }
 
     fn authorise(&mut self, call: CallId) {

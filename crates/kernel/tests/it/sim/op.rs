@@ -20,6 +20,8 @@ pub(crate) enum Op {
         fails: bool,
         decision: Decision,
     },
+    /// Someone outside asks for a call of that tool.
+    Errand(&'static str),
     /// A summary of that many characters.
     Summarise(usize),
     ModelFails(FailureClass),
@@ -77,6 +79,9 @@ impl Answer {
     }
 }
 
+const TOOLS: [&str; 10] =
+    ["fs_read", "put", "write", "ask", "ask", "ask", "retry", "child", "guarded", "un known"];
+
 pub(crate) fn ops() -> impl Strategy<Value = Vec<Op>> {
     vec(op(), 1..70)
 }
@@ -87,6 +92,7 @@ fn op() -> impl Strategy<Value = Op> {
         4 => size().prop_map(Op::Say),
         1 => vec(bodies::block(), 0..3).prop_map(Op::SayBlocks),
         1 => Just(Op::Signal),
+        3 => select(TOOLS.to_vec()).prop_map(Op::Errand),
         4 => prop_oneof![0..300usize, size()].prop_map(Op::Summarise),
         2 => select(FailureClass::ALL.to_vec()).prop_map(Op::ModelFails),
         1 => vec(bodies::block(), 0..3).prop_map(Op::ToolAnswers),
@@ -117,8 +123,7 @@ fn size() -> impl Strategy<Value = usize> {
 
 fn answer() -> impl Strategy<Value = Answer> {
     let id = select(vec!["", "t1", "t1", "t2", "t3", "call_9_0"]);
-    let tools = vec!["fs_read", "put", "write", "ask", "ask", "ask", "retry", "child", "guarded", "un known"];
-    let calls = prop_oneof![2 => Just(vec![]), 5 => vec((id, select(tools)), 1..5)];
+    let calls = prop_oneof![2 => Just(vec![]), 5 => vec((id, select(TOOLS.to_vec())), 1..5)];
     let stop =
         select(vec![Stop::End, Stop::End, Stop::ToolUse, Stop::MaxTokens, Stop::Refused, Stop::Paused]);
     let odd = prop_oneof![4 => Just(vec![]), 1 => vec(bodies::block(), 1..3)];
