@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -31,6 +31,9 @@ use crate::workbench::ToolArgs;
 
 /// How long requests may take to come to their end once the server is told to stop.
 const FAREWELL: Duration = Duration::from_secs(10);
+
+/// Connections that may wait to be accepted: a crowd that comes at once is not told to come back in a second.
+const BACKLOG: u32 = 4_096;
 
 /// What every server takes.
 #[derive(Debug, clap::Args)]
@@ -136,7 +139,7 @@ pub(crate) async fn prepare(
     let signals = Signals::heed()?;
     allow_open_files();
     // Before anything is made: a port that is taken is the commonest of mistakes.
-    let listener = listen(SocketAddr::new(args.host, args.port)).await?;
+    let listener = listen(SocketAddr::new(args.host, args.port))?;
     let Store { journal, blobs } = context.store_or_new().await?;
     info!(data_dir = %context.data_dir.display(), took_ms = ms(began), "journal opened");
     let journal = Arc::new(journal);
@@ -179,8 +182,15 @@ fn allow_open_files() {
     debug!(was = current, is = maximum, "open files");
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
-    TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })
+fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    let listen = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // A server that was killed a moment ago starts again at once.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    listen().map_err(|source| ServeError::Listen { address, source })
 }
 
 /// Serves until a signal comes, and then until what is under way has come to its end or the time is up.
