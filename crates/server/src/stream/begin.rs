@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use weir_engine::{Address, EngineError, New, Said, Update};
 use weir_journal::{PAGE_MAX, now};
 use weir_kernel::{About, Body};
-use weir_types::{Block, Event, Kind, Purpose, RunId, Seq};
+use weir_types::{Block, Event, Kind, Message, Purpose, RunId, Seq};
 
 use crate::app::App;
 use crate::auth::Caller;
@@ -18,10 +18,12 @@ use crate::error::Error;
 pub(crate) struct Turn {
     /// The agent.
     pub(crate) agent: String,
-    /// The session that goes on, or the one to begin; none for a new one.
+    /// The session that goes on; none for a new one.
     pub(crate) session: Option<Address>,
-    /// Whether that session is to begin.
+    /// For people and filters, on a session that begins.
     pub(crate) labels: BTreeMap<String, String>,
+    /// What was said before a session that begins, as the client tells it.
+    pub(crate) history: Vec<Message>,
     /// What is said.
     pub(crate) content: Vec<Block>,
 }
@@ -39,6 +41,12 @@ pub(crate) struct Begun {
 
 /// Says something, and waits until a run takes it up. The run goes on whatever becomes of whoever waits.
 pub(crate) async fn begin(app: &App, caller: &Caller, turn: Turn) -> Result<Begun, Error> {
+    let address = app.engine.new_address();
+    begin_at(app, caller, turn, address).await
+}
+
+/// The same; if a session begins, it does so at that address.
+pub(crate) async fn begin_at(app: &App, caller: &Caller, turn: Turn, address: Address) -> Result<Begun, Error> {
     let runtime = BTreeMap::from([("time".to_owned(), now().to_string())]);
     let said = Said { content: turn.content, runtime, actor: caller.principal.clone() };
     let (address, seq) = match turn.session {
@@ -47,11 +55,12 @@ pub(crate) async fn begin(app: &App, caller: &Caller, turn: Turn) -> Result<Begu
             (address, seq)
         }
         None => {
-            let address = app.engine.new_address();
             let new = New {
                 agent: turn.agent,
                 principal: caller.principal.clone(),
+                groups: caller.groups.clone(),
                 labels: turn.labels,
+                history: turn.history,
                 ..New::default()
             };
             let seq = app.engine.begin(&address, new, said).await?;

@@ -65,7 +65,7 @@ impl Feed {
         journal: &Arc<dyn Journal>,
         source: &Source,
     ) -> Result<Self, EngineError> {
-        let Source { address, scope, after, seen } = source.clone();
+        let Source { address, scope, after, seen, .. } = source.clone();
         // Whoever listens first and looks then knows of everything that has ended before.
         let updates = engine.watch(&address, after);
         let head = journal.head(&address.branch_id()).await?.map_or(after, |head| head.seq);

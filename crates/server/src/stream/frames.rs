@@ -12,6 +12,7 @@ use weir_types::Seq;
 use super::feed::Feed;
 use super::frame::{Chunk, Frame, FrameId, Place};
 use super::item::Item;
+use super::respond::Source;
 use crate::formats::Encoder;
 
 /// Frames that may follow an event where a stream ended, and are not there when it goes on.
@@ -27,6 +28,8 @@ pub(crate) struct Frames {
     event: (Seq, u32, bool),
     /// What the client has seen; until that has come by, nothing is sent.
     seen: Option<FrameId>,
+    /// What it has from elsewhere.
+    known: Seq,
     over: bool,
 }
 
@@ -46,11 +49,11 @@ impl From<EngineError> for ResumeError {
 }
 
 impl Frames {
-    /// The frames of `feed` that come after what was seen.
+    /// The frames of `feed` that the client does not have.
     pub(crate) async fn after(
         feed: Feed,
         encoder: Box<dyn Encoder>,
-        seen: Option<FrameId>,
+        source: &Source,
     ) -> Result<Self, ResumeError> {
         let mut frames = Self {
             feed,
@@ -58,7 +61,8 @@ impl Frames {
             chunks: Vec::new(),
             ready: VecDeque::new(),
             event: (Seq(0), 0, false),
-            seen,
+            seen: source.seen,
+            known: source.known,
             over: false,
         };
         frames.find_place().await?;
@@ -166,7 +170,9 @@ impl Frames {
     /// Sends a frame, unless the client has it.
     fn offer(&mut self, item: &Item, frame: Frame) -> Result<(), ResumeError> {
         let Some(seen) = self.seen else {
-            self.ready.push_back(frame);
+            if frame.id.seq > self.known {
+                self.ready.push_back(frame);
+            }
             return Ok(());
         };
         if frame.id < seen {

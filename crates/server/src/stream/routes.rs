@@ -111,6 +111,7 @@ async fn chat(
         agent: agent.clone(),
         session,
         labels: Default::default(),
+        history: Vec::new(),
         content: vec![Block::text(body.message)],
     };
     let begun = begin(&app, &caller, turn).await?;
@@ -178,7 +179,7 @@ async fn events(
         Some(seen) => before_answer(&app, &address, seen).await?,
         None => Seq(query.after.unwrap_or_default()),
     };
-    let source = Source { address, scope: Scope::Session, after, seen };
+    let source = Source { address, scope: Scope::Session, after, seen, known: Seq(0) };
     respond(&app, &caller, &source, Box::new(Native::default()), Leaving::GoesOn).await
 }
 
