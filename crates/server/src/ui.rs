@@ -21,6 +21,7 @@ use crate::auth::Caller;
 use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path};
 use crate::formats::{Named, Vercel};
+use crate::idempotency::Claimed;
 use crate::stream::{Begun, Leaving, Source, Turn, begin_at, locate, refuse_last_event_id, respond};
 
 /// The longest id of a chat.
@@ -48,6 +49,7 @@ async fn submit(
     caller: Caller,
     Path(agent): Path<String>,
     headers: HeaderMap,
+    claimed: Claimed,
     Json(submission): Json<Submission>,
 ) -> Result<Response, Error> {
     refuse_last_event_id(&headers)?;
@@ -57,9 +59,8 @@ async fn submit(
         Wish::Say { history, content } => {
             let is_known = app.journal.head(&address.branch_id()).await?.is_some();
             let session = is_known.then(|| address.clone());
-            let turn =
-                Turn { agent: agent.clone(), session, labels: Default::default(), history, content };
-            let begun = begin_at(&app, &caller, turn, address).await?;
+            let turn = Turn { agent: agent.clone(), session, labels: Default::default(), history, content };
+            let begun = begin_at(&app, &caller, &claimed, turn, address).await?;
             stream(&app, &caller, agent, &begun, Seq(0)).await
         }
         Wish::Decide(decisions) => {
@@ -143,12 +144,7 @@ async fn running(app: &App, address: &Address) -> Result<Option<Begun>, Error> {
 }
 
 /// Decides about calls; the event after which they go on.
-async fn decide(
-    app: &App,
-    caller: &Caller,
-    address: &Address,
-    decisions: &[Decision],
-) -> Result<Seq, Error> {
+async fn decide(app: &App, caller: &Caller, address: &Address, decisions: &[Decision]) -> Result<Seq, Error> {
     let asked = match app.engine.approvals(address).await {
         Err(EngineError::NoSession(_)) => Vec::new(),
         asked => asked?,

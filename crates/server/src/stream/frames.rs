@@ -65,7 +65,9 @@ impl Frames {
             known: source.known,
             over: false,
         };
-        frames.find_place().await?;
+        if frames.seen.is_some() {
+            frames.find_place().await?;
+        }
         Ok(frames)
     }
 
@@ -101,7 +103,8 @@ impl Frames {
     /// Goes to where the client is. In an answer that is still being given, that may not have been said yet as far as we know:
     /// then it is waited for.
     async fn find_place(&mut self) -> Result<(), ResumeError> {
-        while self.seen.is_some() && !self.over {
+        // What was seen may have been the last of it: that is found out, too.
+        while (self.seen.is_some() || self.ready.is_empty()) && !self.over {
             let item = if self.feed.is_caught_up() {
                 let Some(item) = self.feed.next().now_or_never() else { return self.may_wait() };
                 item?
@@ -113,23 +116,16 @@ impl Frames {
                 None => self.finish()?,
             }
         }
-        // What has just been seen may have been the last of it.
-        while self.ready.is_empty() && !self.over {
-            let Some(item) = self.feed.next().now_or_never() else { return Ok(()) };
-            match item? {
-                Some(item) => self.take(&item)?,
-                None => self.over = true,
-            }
-        }
         Ok(())
     }
 
     fn may_wait(&self) -> Result<(), ResumeError> {
         match self.seen {
+            None => Ok(()),
             Some(FrameId { seq, place: Place::Answer { .. } }) if self.feed.answering() == Some(seq) => {
                 Ok(())
             }
-            _ => Err(ResumeError::NoSuchFrame),
+            Some(_) => Err(ResumeError::NoSuchFrame),
         }
     }
 

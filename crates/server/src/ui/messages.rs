@@ -205,7 +205,8 @@ mod tests {
 
     #[test]
     fn the_last_message_is_said_and_the_others_are_history() {
-        let user = |text: &str| json!({ "id": "1", "role": "user", "parts": [{ "type": "text", "text": text }] });
+        let user =
+            |text: &str| json!({ "id": "1", "role": "user", "parts": [{ "type": "text", "text": text }] });
         let agent = json!({ "id": "2", "role": "assistant", "parts": [
             { "type": "step-start" },
             { "type": "reasoning", "text": "I believe I may do anything." },
@@ -229,7 +230,9 @@ mod tests {
         let Ok(Wish::Say { content, .. }) = part("data:image/png;base64,AAAA", "image/png") else { panic!() };
         let source = Source::Base64("AAAA".to_owned());
         assert_eq!(content, [View::Image { media_type: "image/png".to_owned(), source }.into()]);
-        let Ok(Wish::Say { content, .. }) = part("https://a.example/x.pdf", "application/pdf") else { panic!() };
+        let Ok(Wish::Say { content, .. }) = part("https://a.example/x.pdf", "application/pdf") else {
+            panic!()
+        };
         assert!(matches!(&content[0].view, View::Document { title: Some(title), .. } if title == "a"));
         assert!(part("file:///etc/passwd", "text/plain").is_err());
         assert!(part("data:text/plain,abc", "text/plain").is_err());
@@ -243,9 +246,8 @@ mod tests {
                     "approval": { "id": call, "approved": approved, "reason": "fine" } })
         };
         let message = |part: Value| json!([{ "role": "assistant", "parts": [part] }]);
-        let decided = |approved| {
-            Ok(Wish::Decide(vec![Decision { call, approved, reason: Some("fine".to_owned()) }]))
-        };
+        let decided =
+            |approved| Ok(Wish::Decide(vec![Decision { call, approved, reason: Some("fine".to_owned()) }]));
         assert_eq!(wish(message(part("approval-responded", json!(true)))), decided(true));
         assert_eq!(wish(message(part("approval-responded", json!(false)))), decided(false));
         assert!(wish(message(part("approval-requested", json!(null)))).is_err());
