@@ -14,13 +14,9 @@ mod progress;
 mod respond;
 mod routes;
 
-#[allow(unused_imports, reason = "the compatible endpoints are on their way")]
 pub(crate) use self::begin::{Begun, Turn, begin, begin_at, locate};
-#[allow(unused_imports, reason = "the compatible endpoints are on their way")]
-pub(crate) use self::feed::Scope;
-#[allow(unused_imports, reason = "the compatible endpoints are on their way")]
-pub(crate) use self::frame::{Chunk, FrameId};
+pub(crate) use self::feed::Feed;
+pub(crate) use self::frame::Chunk;
 pub(crate) use self::item::{Asked, End, Item, Piece};
-#[allow(unused_imports, reason = "the compatible endpoints are on their way")]
-pub(crate) use self::respond::{Leaving, Source, last_event_id, respond};
+pub(crate) use self::respond::{Leaving, Source, respond};
 pub(crate) use self::routes::{refuse_last_event_id, routes};
