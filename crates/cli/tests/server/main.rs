@@ -5,6 +5,7 @@
 mod compat;
 mod deploying;
 mod kit;
+mod load;
 mod reconnect;
 mod reloading;
 mod serving;

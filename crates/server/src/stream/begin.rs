@@ -68,7 +68,16 @@ pub(crate) async fn begin(app: &App, caller: &Caller, claimed: &Claimed, turn: T
             (address, seq)
         }
     };
-    taken_up(app, &address, seq).await
+    let said = message_at(app, &address, seq).await?;
+    taken_up(app, &address, said).await
+}
+
+/// Where the message is that was written down with this event at the latest: a run may have begun in the same append.
+async fn message_at(app: &App, address: &Address, at: Seq) -> Result<Seq, Error> {
+    let page =
+        app.journal.read_back(&address.branch_id(), Some(Seq(at.0.saturating_add(1))), PAGE_MAX).await?;
+    let message = page.iter().find(|event| event.kind.as_str() == "user.message");
+    Ok(message.map_or(at, |event| event.seq))
 }
 
 /// Waits until a run takes up what was said: the next one, or one that is under way and asks the model once more. One that waits for
