@@ -16,8 +16,8 @@ use weir_blobs::Blobs;
 use weir_journal::Journal;
 use weir_journal_sqlite::SqliteJournal;
 use weir_server::auth::{Auth, Caller};
-use weir_server::{App, Parts, Settings, serve};
-use weir_types::{Explain, Fault};
+use weir_server::{App, Parts, Settings, check_bridge_secret, serve};
+use weir_types::{Explain, Fault, Secret};
 
 use crate::agents::Makings;
 use crate::commands::Context;
@@ -43,6 +43,9 @@ pub(crate) struct ServerArgs {
     port: u16,
     #[command(flatten)]
     tools: ToolArgs,
+    /// Serve the fixtures of the MCP conformance suite at `/conformance/mcp`, for tests.
+    #[arg(long, hide = true)]
+    mcp_conformance_fixtures: bool,
 }
 
 /// A server that is about to accept connections.
@@ -56,6 +59,7 @@ pub(crate) struct Prepared {
     blobs: Arc<dyn Blobs>,
     data_dir: PathBuf,
     auth: Auth,
+    settings: Settings,
     listener: TcpListener,
     signals: Signals,
 }
@@ -133,13 +137,36 @@ pub(crate) async fn prepare(
     let makings = Makings::new(directory, &context.data_dir, &args.tools);
     let served = Served::new(makings.over(Arc::clone(&journal), Arc::clone(&blobs)), sticks);
     let (data_dir, auth) = (context.data_dir.clone(), auth(context));
-    Ok(Prepared { began, journal, served, blobs, data_dir, auth, listener, signals })
+    let settings = Settings {
+        bridge_secret: bridge_secret(),
+        mcp_fixtures: args.mcp_conformance_fixtures,
+        ..Settings::default()
+    };
+    Ok(Prepared { began, journal, served, blobs, data_dir, auth, settings, listener, signals })
+}
+
+/// The variable that holds what the tokens of the bridge are derived from.
+pub(crate) const BRIDGE_SECRET: &str = "WEIR_BRIDGE_SECRET";
+
+/// What the tokens of the bridge are derived from. One that is too short opens nothing, and says so.
+fn bridge_secret() -> Option<Secret> {
+    let secret = Secret::new(std::env::var(BRIDGE_SECRET).ok()?);
+    match check_bridge_secret(&secret) {
+        Ok(()) => {
+            info!("the bridge is open");
+            Some(secret)
+        }
+        Err(error) => {
+            warn!(variable = BRIDGE_SECRET, help = %error.help(), "the bridge stays closed: {error}");
+            None
+        }
+    }
 }
 
 impl Prepared {
     /// Serves until it is told to stop, and does something beside it.
     pub(crate) async fn run(self, beside: impl Future<Output = ()> + Send + 'static) -> Outcome {
-        let Self { began, journal, served, blobs, data_dir, auth, listener, signals } = self;
+        let Self { began, journal, served, blobs, data_dir, auth, settings, listener, signals } = self;
         let host = Host::adopting(journal, blobs, &data_dir, &served).await?;
         info!(took_ms = ms(began), "engine started");
         let app = App::new(Parts {
@@ -148,7 +175,7 @@ impl Prepared {
             blobs: Arc::clone(&host.blobs),
             builds: Arc::new(served),
             auth,
-            settings: Settings::default(),
+            settings,
         });
         let beside = tokio::spawn(beside);
         let ended = until_told(listener, app, signals, began).await;

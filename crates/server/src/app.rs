@@ -13,6 +13,7 @@ use weir_tools::Gate;
 use weir_types::Hash;
 
 use crate::auth::Auth;
+use crate::mcp::Doors;
 use crate::metrics::Metrics;
 
 /// What a server is made of. `cli` puts it together.
@@ -113,6 +114,7 @@ pub struct Inner {
     pub(crate) metrics: Metrics,
     /// Told when the server is about to stop: what would go on by itself, such as a stream, comes to its end.
     pub(crate) stopping: CancellationToken,
+    pub(crate) mcp: Doors,
     /// What goes on after the request that began it.
     pub(crate) tasks: TaskTracker,
 }
@@ -122,6 +124,8 @@ impl App {
     pub fn new(parts: Parts) -> Self {
         let Parts { engine, journal, blobs, builds, auth, settings } = parts;
         let bare = provision::bare_gate(auth.admins.clone());
+        let stopping = CancellationToken::new();
+        let mcp = Doors::new(&settings, &stopping);
         Self(Arc::new(Inner {
             engine,
             journal,
@@ -131,7 +135,8 @@ impl App {
             bare,
             settings,
             metrics: Metrics::default(),
-            stopping: CancellationToken::new(),
+            stopping,
+            mcp,
             tasks: TaskTracker::new(),
         }))
     }
