@@ -1,11 +1,11 @@
 //! The conversation of a session on paper: all of it, or the last few lines.
 
 use weir_engine::Address;
+use weir_engine::conversation::{Line, Reader, What};
 use weir_journal::{Journal, PAGE_MAX};
 use weir_kernel::Body;
 use weir_types::{Event, Seq};
 
-use crate::conversation::{Line, Reader, What};
 use crate::output::Out;
 use crate::report::Outcome;
 use crate::show::{printable, shorten};

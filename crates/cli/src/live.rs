@@ -4,11 +4,11 @@
 //! and the next attempt begins on a new line. Whoever reads a pipe cannot be told to forget, and gets whole answers only.
 
 use weir_engine::LiveDelta;
+use weir_engine::conversation::{self, Reader, What};
 use weir_kernel::{About, Body, Call};
 use weir_models::Channel;
 use weir_types::{Event, Purpose, text_of};
 
-use crate::conversation::{self, Reader, What};
 use crate::output::Out;
 use crate::report::Outcome;
 use crate::show::{printable, printable_lines, shorten};

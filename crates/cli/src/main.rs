@@ -7,7 +7,6 @@ mod budget;
 mod builds;
 mod commands;
 mod compiling;
-mod conversation;
 mod exit;
 mod history;
 mod host;

@@ -69,8 +69,10 @@ pub struct Answered {
 /// Where a page of [`Engine::all_approvals`] ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedAfter {
-    status: Status,
-    after: Option<ListAfter>,
+    /// Sessions of this status are looked at.
+    pub status: Status,
+    /// After this one.
+    pub after: Option<ListAfter>,
 }
 
 impl Approval {
@@ -207,7 +209,7 @@ impl Engine {
         of_family(&*self.0.setup.journal, address, &session).await
     }
 
-    /// What all sessions ask people, a page of sessions at a time, and where the next page begins.
+    /// What all sessions ask people, a page of at most so many sessions at a time, and where the next page begins.
     ///
     /// # Errors
     /// When the journal cannot be read.
@@ -215,17 +217,17 @@ impl Engine {
         &self,
         agent: Option<String>,
         after: Option<AskedAfter>,
+        limit: usize,
     ) -> Result<(Vec<Approval>, Option<AskedAfter>), EngineError> {
         let journal = &*self.0.setup.journal;
         // A session that asks about one call may be busy with another.
         let AskedAfter { status, after } =
             after.unwrap_or(AskedAfter { status: Status::Waiting, after: None });
         let filter = ListFilter { status: Some(status), agent, ..ListFilter::default() };
-        let page = journal.list(filter, after, PAGE_MAX).await?;
+        let limit = limit.clamp(1, PAGE_MAX);
+        let page = journal.list(filter, after, limit).await?;
         let next = match (page.last(), status) {
-            (Some(last), _) if page.len() == PAGE_MAX => {
-                Some(AskedAfter { status, after: Some(last.after()) })
-            }
+            (Some(last), _) if page.len() == limit => Some(AskedAfter { status, after: Some(last.after()) }),
             (_, Status::Waiting) => Some(AskedAfter { status: Status::Running, after: None }),
             _ => None,
         };

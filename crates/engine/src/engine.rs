@@ -9,7 +9,7 @@ use weir_kernel::{
     Allowance, Body, ExternalSignal, FileWritten, RunCancelRequested, Session, SessionClosed, SessionCreated,
     SessionHalted, SessionUpdated, UserMessage, Verdict,
 };
-use weir_types::{Block, BranchName, EventId, Json, Message, Seq, Who};
+use weir_types::{Block, BranchId, BranchName, EventId, Json, Message, Seq, Who};
 use weir_workspace::{Change, Files};
 
 use crate::actor::{Command, Resume, attrs, within_budgets};
@@ -233,6 +233,20 @@ impl Engine {
     /// Follows a session from an event on.
     pub fn watch(&self, address: &Address, after: Seq) -> Updates {
         Updates::new(&*self.0.setup.journal, address, after, self.0.live(address))
+    }
+
+    /// Asks whoever is to be asked before an event that is none of the engine's own is written down.
+    ///
+    /// # Errors
+    /// When it is refused, or nobody can be asked.
+    pub async fn ask_first(
+        &self,
+        branch: &BranchId,
+        kind: &str,
+        payload: &[u8],
+        actor: &str,
+    ) -> Result<(), EngineError> {
+        hooks::ask_about(&self.0, branch, kind, payload, actor).await
     }
 
     /// Leaves a message for whoever runs the session, now or later.

@@ -159,6 +159,22 @@ pub(crate) async fn ask(
     Ok(())
 }
 
+/// Asks about an event that is none of the engine's own, as the newest build wants it.
+pub(crate) async fn ask_about(
+    shared: &Shared,
+    branch: &BranchId,
+    kind: &str,
+    payload: &[u8],
+    actor: &str,
+) -> Result<(), EngineError> {
+    let Some(asks_first) = shared.setup.agents.asks_first() else { return Ok(()) };
+    let Some(hooks) = asks_first.hooks(None).await.map_err(EngineError::Agent)? else { return Ok(()) };
+    match hooks.refusal(kind, &describe(branch, kind, payload, actor)).await {
+        Some(Refusal { hook, why }) => Err(EngineError::Refused { kind: kind.to_owned(), hook, why }),
+        None => Ok(()),
+    }
+}
+
 /// The build that a session began with.
 async fn build_of(shared: &Shared, address: &Address, bodies: &[Body]) -> Result<Option<Hash>, EngineError> {
     let created = |body: &Body| match body {

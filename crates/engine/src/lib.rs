@@ -54,6 +54,7 @@
 mod address;
 mod approvals;
 mod budgets;
+pub mod conversation;
 mod credentials;
 mod deployments;
 mod engine;

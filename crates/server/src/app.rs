@@ -13,6 +13,7 @@ use weir_tools::Gate;
 use weir_types::Hash;
 
 use crate::auth::Auth;
+use crate::idempotency::Requests;
 use crate::mcp::Doors;
 use crate::metrics::Metrics;
 
@@ -70,6 +71,8 @@ pub struct Settings {
     pub arrival: std::time::Duration,
     /// How often a stream that has nothing to say says so.
     pub keep_alive: std::time::Duration,
+    /// How long a chat that is not streamed waits for its answer; the run goes on after that.
+    pub chat_patience: std::time::Duration,
     /// How long shutting down may take.
     pub farewell: std::time::Duration,
     /// What the tokens of the bridge are derived from; the bridge is closed without it.
@@ -90,6 +93,7 @@ impl Default for Settings {
             requests_max: 4_096,
             arrival: Duration::from_secs(30),
             keep_alive: Duration::from_secs(15),
+            chat_patience: Duration::from_secs(300),
             farewell: Duration::from_secs(10),
             bridge_secret: None,
             mcp_fixtures: false,
@@ -112,6 +116,8 @@ pub struct Inner {
     pub(crate) bare: Arc<dyn Gate>,
     pub(crate) settings: Settings,
     pub(crate) metrics: Metrics,
+    /// Those that must not be handled twice.
+    pub(crate) requests: Requests,
     /// Told when the server is about to stop: what would go on by itself, such as a stream, comes to its end.
     pub(crate) stopping: CancellationToken,
     pub(crate) mcp: Doors,
@@ -135,6 +141,7 @@ impl App {
             bare,
             settings,
             metrics: Metrics::default(),
+            requests: Requests::default(),
             stopping,
             mcp,
             tasks: TaskTracker::new(),

@@ -1,7 +1,10 @@
 //! The formats a run is streamed in, both ways: emit, and parse what others have recorded.
 
+mod anthropic;
+mod join;
 mod native;
 mod openai;
+mod vercel;
 mod view;
 
 use std::fmt;
@@ -11,8 +14,10 @@ use weir_types::RunId;
 
 use crate::stream::{Chunk, Item};
 
+pub(crate) use self::anthropic::Anthropic;
 pub(crate) use self::native::Native;
 pub(crate) use self::openai::OpenAi;
+pub(crate) use self::vercel::Vercel;
 pub(crate) use self::view::{Part, Problem, Viewer};
 
 /// Makes frames of items. A state machine: the same items always give the same frames.
@@ -78,8 +83,8 @@ impl Format {
         match self {
             Self::Native => Box::new(Native::default()),
             Self::OpenAi => Box::new(OpenAi::new(named)),
-            Self::Anthropic => Box::new(OpenAi::new(named)),
-            Self::Vercel => Box::new(OpenAi::new(named)),
+            Self::Anthropic => Box::new(Anthropic::new(named)),
+            Self::Vercel => Box::new(Vercel::new(named)),
         }
     }
 }

@@ -14,6 +14,7 @@ pub mod auth;
 mod compat;
 pub mod formats;
 mod guard;
+mod idempotency;
 mod mcp;
 mod metrics;
 mod serve;

@@ -2,11 +2,10 @@
 
 use axum::Router;
 use utoipa::OpenApi;
-use utoipa::openapi::OpenApi as Document;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::App;
-use crate::{api, compat, guard, mcp, metrics, stream, ui};
+use crate::{api, compat, guard, idempotency, mcp, metrics, stream, ui};
 
 #[derive(OpenApi)]
 #[openapi(info(title = "Weir", description = "A durable, governed runtime for AI agents."))]
@@ -24,13 +23,19 @@ fn routes() -> OpenApiRouter<App> {
 }
 
 /// What the server can do, as OpenAPI.
-pub fn document() -> Document {
-    routes().split_for_parts().1
+pub fn document() -> serde_json::Value {
+    let document = routes().split_for_parts().1;
+    // INVARIANT: the document consists of text, numbers, lists and maps with text for keys.
+    let mut document = serde_json::to_value(&document).unwrap_or_default();
+    api::complete(&mut document);
+    document
 }
 
 /// The service, with everything in front of it that every request passes.
 pub fn router(app: &App) -> Router {
     let (routes, _) = routes().split_for_parts();
+    // Behind the guard, which finds out who asks.
+    let routes = routes.layer(axum::middleware::from_fn_with_state(app.clone(), idempotency::once));
     // Last, and so in front of everything: what is refused is counted as well.
     let counted = axum::middleware::from_fn_with_state(app.clone(), metrics::count);
     guard::guarded(routes, app).layer(counted).with_state(app.clone())

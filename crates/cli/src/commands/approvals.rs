@@ -5,6 +5,7 @@ mod which;
 
 use serde::Serialize;
 use weir_engine::{Approval, AskedAfter};
+use weir_journal::PAGE_MAX;
 use weir_types::{Json, Timestamp};
 
 use crate::asked;
@@ -134,7 +135,7 @@ impl Pages {
             asked.retain(|approval| self.agent.as_ref().is_none_or(|agent| *agent == approval.agent));
             return Ok(Some(asked));
         }
-        let (page, next) = host.engine.all_approvals(self.agent.clone(), self.after.take()).await?;
+        let (page, next) = host.engine.all_approvals(self.agent.clone(), self.after.take(), PAGE_MAX).await?;
         self.done = next.is_none();
         self.after = next;
         Ok(Some(page))

@@ -4,6 +4,7 @@
 
 mod deploying;
 mod kit;
+mod reconnect;
 mod reloading;
 mod serving;
 mod streaming;

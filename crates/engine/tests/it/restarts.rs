@@ -260,7 +260,7 @@ async fn what_ten_thousand_sessions_wait_for_is_decided_through_kills() {
 async fn everything_asked(engine: &Engine) -> Vec<Approval> {
     let (mut asked, mut after) = (Vec::new(), None);
     loop {
-        let (page, next) = engine.all_approvals(None, after).await.unwrap();
+        let (page, next) = engine.all_approvals(None, after, weir_journal::PAGE_MAX).await.unwrap();
         asked.extend(page);
         match next {
             Some(next) => after = Some(next),

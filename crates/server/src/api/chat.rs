@@ -1,9 +1,222 @@
 //! `/agents/{name}/chat`: say something, wait for the answer.
 
-use utoipa_axum::router::OpenApiRouter;
+use std::collections::BTreeMap;
 
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use weir_engine::{Address, Engine, New, Outcome, Said};
+use weir_journal::now;
+use weir_types::{Block, Kind, Seq};
+
+use super::content::Content;
+use super::views::TurnView;
+use crate::access;
 use crate::app::App;
+use crate::auth::Caller;
+use crate::error::{Error, ErrorBody};
+use crate::extract::{Json, Path};
+use crate::idempotency::Claimed;
+
+/// What is said to an agent.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Chat {
+    message: Content,
+    /// The session to go on with; a new one, if left out.
+    session: Option<String>,
+    /// Its branch; `main` if left out.
+    branch: Option<String>,
+    /// Where the turn runs: `direct`.
+    lane: Option<String>,
+    /// What to call a new session.
+    #[schema(max_length = 200)]
+    title: Option<String>,
+    /// For people and filters, on a new session.
+    labels: Option<BTreeMap<String, String>>,
+}
+
+/// A run that goes on.
+#[derive(Serialize, ToSchema)]
+struct StillRunning {
+    session: String,
+    branch: String,
+    #[schema(required = true)]
+    run: Option<String>,
+    /// Always `running`.
+    status: &'static str,
+    /// Where its events are.
+    events: String,
+}
+
+/// The most labels of a session.
+const LABELS_MAX: usize = 50;
+
+/// The longest title, and the longest name or value of a label, in characters.
+const TITLE_CHARS_MAX: usize = 200;
+
+/// Where a message is to be said.
+enum Where {
+    New(Address, New),
+    Known(Address),
+}
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
+    OpenApiRouter::new().routes(routes!(chat))
+}
+
+/// Say something to an agent and wait for what comes of it. A client that leaves does not stop the run. If it takes longer than
+/// the server waits, the answer is a 202 that says where to look; the same `Idempotency-Key` waits for the same run again.
+#[utoipa::path(
+    post, path = "/agents/{name}/chat", tag = "agents", params(("name" = String, Path)), request_body = Chat,
+    responses(
+        (status = 200, body = TurnView, headers(("x-weir-session" = String), ("x-weir-run" = String))),
+        (status = 202, description = "The run goes on.", body = StillRunning, headers(("x-weir-session" = String), ("location" = String))),
+        (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
+    )
+)]
+async fn chat(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+    claimed: Claimed,
+    Json(chat): Json<Chat>,
+) -> Result<Response, Error> {
+    access::agent(&app, &caller, &name)?;
+    let (content, place) = place(&app, &caller, &name, chat).await?;
+    let engine = claimed.engine(&app);
+    let (address, seq, is_new) = match (claimed.earlier(), place) {
+        (Some((address, seq)), _) => (address, seq, false),
+        (None, Where::New(address, new)) => {
+            let seq = engine.begin(&address, new, said(&caller, content)).await?;
+            (address, seq, true)
+        }
+        (None, Where::Known(address)) => {
+            let seq = engine.say(&address, said(&caller, content)).await?;
+            (address, seq, false)
+        }
+    };
+    let settled = tokio::time::timeout(app.settings.chat_patience, engine.settle(&address)).await;
+    match settled {
+        Ok(outcome) => {
+            let outcome = outcome?;
+            let outcome = if is_new { outcome } else { of_message(&app, &address, seq, outcome).await? };
+            Ok(told(&address, &outcome))
+        }
+        Err(_) => goes_on(&engine, &address).await,
+    }
+}
+
+/// What is said, and to which session.
+async fn place(app: &App, caller: &Caller, name: &str, chat: Chat) -> Result<(Vec<Block>, Where), Error> {
+    let Chat { message, session, branch, lane, title, labels } = chat;
+    if lane.as_ref().is_some_and(|lane| lane != "direct") {
+        return Err(Error::bad("there is no such lane here", "leave `lane` out, or say `direct`"));
+    }
+    let content = message.blocks()?;
+    let Some(session) = session else {
+        if branch.is_some() {
+            return Err(Error::bad(
+                "a new session has no other branch than `main`",
+                "leave `branch` out, or name a `session`",
+            ));
+        }
+        let (title, labels) = (title, labels.unwrap_or_default());
+        check(title.as_deref(), &labels)?;
+        let (agent, principal) = (name.to_owned(), caller.principal.clone());
+        let new = New { agent, principal, groups: caller.groups.clone(), title, labels, ..New::default() };
+        return Ok((content, Where::New(app.engine.new_address(), new)));
+    };
+    if title.is_some() || labels.is_some() {
+        return Err(Error::bad("`title` and `labels` are for new sessions", "leave them out"));
+    }
+    let address = access::session(app, caller, &session, branch.as_deref()).await?;
+    let listed = app.journal.listed(&address.branch_id()).await?;
+    if listed.is_some_and(|listed| listed.attrs.agent.as_deref() != Some(name)) {
+        return Err(Error::new(
+            StatusCode::CONFLICT,
+            "server::other-agent",
+            "the session is with another agent",
+            "ask that agent, or leave `session` out to begin a new one",
+        ));
+    }
+    Ok((content, Where::Known(address)))
+}
+
+fn check(title: Option<&str>, labels: &BTreeMap<String, String>) -> Result<(), Error> {
+    let is_long = |text: &str| text.chars().count() > TITLE_CHARS_MAX;
+    if title.is_some_and(is_long) {
+        return Err(Error::bad(
+            format!("a title has at most {TITLE_CHARS_MAX} characters"),
+            "choose a shorter one",
+        ));
+    }
+    if labels.len() > LABELS_MAX || labels.iter().any(|(name, value)| is_long(name) || is_long(value)) {
+        return Err(Error::bad(
+            format!("a session has at most {LABELS_MAX} labels of {TITLE_CHARS_MAX} characters"),
+            "use fewer or shorter ones",
+        ));
+    }
+    Ok(())
+}
+
+/// What someone says. What changes from turn to turn travels with the message, so that the system prompt can be cached.
+pub(crate) fn said(caller: &Caller, content: Vec<Block>) -> Said {
+    let runtime = BTreeMap::from([("time".to_owned(), now().to_string())]);
+    Said { content, runtime, actor: caller.principal.clone() }
+}
+
+/// What came of the run that a message was for: the session may have gone on since.
+async fn of_message(app: &App, address: &Address, said: Seq, latest: Outcome) -> Result<Outcome, Error> {
+    let branch = address.branch_id();
+    let mut end: Option<Seq> = None;
+    for kind in ["run.finished", "run.errored", "run.cancelled", "run.parked"] {
+        let Ok(kind) = kind.parse::<Kind>() else { continue };
+        let first = app.journal.by_kind(&branch, &kind, said, 1).await?;
+        end = end.into_iter().chain(first.first().map(|event| event.seq)).min();
+    }
+    let head = app.journal.head(&branch).await?.map(|head| head.seq);
+    match end {
+        Some(seq) if Some(seq) != head => {
+            Ok(Outcome::of(address, &app.engine.state(address, Some(seq)).await?))
+        }
+        _ => Ok(latest),
+    }
+}
+
+fn told(address: &Address, outcome: &Outcome) -> Response {
+    let run = outcome.run.map(|run| run.to_string());
+    let headers = headers(address, run.as_deref());
+    (headers, Json(TurnView::new(address, outcome))).into_response()
+}
+
+async fn goes_on(engine: &Engine, address: &Address) -> Result<Response, Error> {
+    let run = engine.state(address, None).await?.run.map(|run| run.id.to_string());
+    let (session, branch) = (address.session.to_string(), address.branch.to_string());
+    let mut headers = headers(address, run.as_deref());
+    if let Ok(value) = format!("/sessions/{session}").parse() {
+        headers.insert(header::LOCATION, value);
+    }
+    let events = format!("/sessions/{session}/events?branch={}", super::encoded(&branch));
+    let body = StillRunning { session, branch, run, status: "running", events };
+    Ok((StatusCode::ACCEPTED, headers, Json(body)).into_response())
+}
+
+/// The headers that every answer about a run has.
+pub(crate) fn headers(address: &Address, run: Option<&str>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let mut set = |name: &'static str, value: &str| {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(name, value);
+        }
+    };
+    set("x-weir-session", &address.session.to_string());
+    if let Some(run) = run {
+        set("x-weir-run", run);
+    }
+    headers
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use weir_types::{StopReason, Usage};
 
+use super::join::Joiner;
 use super::{Encoder, Named, Part, Problem, Viewer};
 use crate::stream::{Chunk, Item};
 
@@ -137,34 +138,5 @@ pub(crate) fn reason(stop: StopReason) -> &'static str {
         | StopReason::Cancelled
         | StopReason::Halted
         | StopReason::Failed => "stop",
-    }
-}
-
-/// The texts of several answers, one after the other in one message: a blank line keeps them apart.
-#[derive(Debug, Default)]
-pub(crate) struct Joiner {
-    /// The request whose answer came last; 0 for a remark of ours.
-    request: Option<u64>,
-    /// Line breaks at the end.
-    breaks: usize,
-}
-
-impl Joiner {
-    /// What has to come before a piece of text, if anything.
-    pub(crate) fn gap(&mut self, request: u64, text: &str) -> Option<&'static str> {
-        let is_new = self.request.is_some_and(|before| before != request);
-        let gap = if is_new { ["\n\n", "\n"].get(self.breaks).copied() } else { None };
-        let trailing = text.len() - text.trim_end_matches('\n').len();
-        self.breaks = if trailing == text.len() { self.breaks + trailing } else { trailing };
-        self.request = Some(request);
-        gap
-    }
-
-    /// The same before something that is no answer.
-    pub(crate) fn gap_before_remark(&mut self, text: &str) -> Option<&'static str> {
-        // Two remarks are kept apart like two answers.
-        let gap = self.gap(0, text);
-        self.request = Some(u64::MAX);
-        gap
     }
 }

@@ -117,6 +117,8 @@ impl Viewer {
                 self.calls.clear();
                 Part::Answered
             }
+            // What someone outside asked for is not the agent's.
+            Body::ToolRequested(call) if call.key.is_some() => return Vec::new(),
             Body::ToolRequested(call) => {
                 self.calls.insert(call.call, (call.tool.clone(), String::new()));
                 Part::Call { id: call.call, tool: call.tool.clone(), input: call.input.clone() }
@@ -130,9 +132,11 @@ impl Viewer {
             // What another session asks is told where the stream ends, with what it asks.
             Body::ApprovalRequested(asked) if asked.rule == weir_engine::ASKED_BY_CHILD => return Vec::new(),
             Body::ApprovalRequested(asked) => {
-                let why = self.calls.get(&asked.call).map(why).unwrap_or_default();
-                Part::Ask(Asked { id: asked.call, call: asked.call, why })
+                let Some(call) = self.calls.get(&asked.call) else { return Vec::new() };
+                Part::Ask(Asked { id: asked.call, call: asked.call, why: why(call) })
             }
+            Body::ToolCompleted(done) if !self.calls.contains_key(&done.call) => return Vec::new(),
+            Body::ToolFailed(failed) if !self.calls.contains_key(&failed.call) => return Vec::new(),
             Body::ToolCompleted(done) => Part::Output { id: done.call, content: done.content.clone() },
             Body::ToolFailed(failed) => Part::Failed {
                 id: failed.call,

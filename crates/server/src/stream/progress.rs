@@ -60,6 +60,8 @@ impl Progress {
                 }
             }
             Body::AssistantMessage(_) => self.calls.clear(),
+            // What someone outside asked for is not the run's.
+            Body::ToolRequested(body) if body.key.is_some() => {}
             Body::ToolRequested(body) => drop(self.calls.insert(body.call, Call::Open)),
             Body::ToolDecided(body) => self.change(body.call, |_| Some(Call::Open)),
             Body::ToolStarted(body) => self.change(body.call, |call| {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
+use weir_engine::conversation::words;
 use weir_engine::{Address, Agents, AsksFirst, Explained, New, Runnable, Said};
 use weir_journal::{Journal, PAGE_MAX, PAYLOAD_MAX};
 use weir_kernel::{Body, Outcome as Effected, ToolCompleted, ToolDecided, ToolFailed};
@@ -20,7 +21,6 @@ use weir_types::{
 
 use crate::agents::ProjectAgents;
 use crate::commands::Context;
-use crate::conversation::words;
 use crate::host::Host;
 use crate::input::Input;
 use crate::output::Out;

@@ -8,31 +8,31 @@ use weir_types::{Block, CallId, Event, Json, Role, Seq, Timestamp, View, text_of
 
 /// Something that was said or done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Line {
+pub struct Line {
     /// The event that says so.
-    pub(crate) seq: Seq,
+    pub seq: Seq,
     /// When.
-    pub(crate) ts: Timestamp,
+    pub ts: Timestamp,
     /// What it is.
     #[serde(rename = "type")]
-    pub(crate) what: What,
+    pub what: What,
     /// Who said it, if that was a person.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) actor: Option<String>,
+    pub actor: Option<String>,
     /// The tool, if it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) tool: Option<String>,
+    pub tool: Option<String>,
     /// The arguments of a call.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) input: Option<Json>,
+    pub input: Option<Json>,
     /// In words.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 /// What a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum What {
+pub enum What {
     /// Someone said something.
     User,
     /// Something outside happened.
@@ -55,7 +55,7 @@ pub(crate) enum What {
 
 impl What {
     /// Whether it belongs to the conversation itself.
-    pub(crate) fn is_said(self) -> bool {
+    pub fn is_said(self) -> bool {
         match self {
             Self::User | Self::Signal | Self::Assistant | Self::Call | Self::Result | Self::Failure => true,
             Self::Thinking | Self::Summary | Self::Note => false,
@@ -65,19 +65,19 @@ impl What {
 
 /// Reads lines from events that come in order.
 #[derive(Debug, Default)]
-pub(crate) struct Reader {
+pub struct Reader {
     /// The tools of calls: only their first event names them.
     tools: BTreeMap<CallId, String>,
 }
 
 impl Reader {
     /// A reader of what follows: these calls have begun before.
-    pub(crate) fn after(calls: &[Call]) -> Self {
+    pub fn after(calls: &[Call]) -> Self {
         Self { tools: calls.iter().map(|call| (call.id, call.tool.clone())).collect() }
     }
 
     /// What an event says; nothing, if that is of no interest to a reader of the conversation.
-    pub(crate) fn read(&mut self, event: &Event) -> Vec<Line> {
+    pub fn read(&mut self, event: &Event) -> Vec<Line> {
         let Ok(Some(body)) = Body::decode(&event.kind, &event.payload) else { return Vec::new() };
         let line = |what, text: String| Line {
             seq: event.seq,
@@ -154,7 +154,7 @@ fn said_by_model(content: &[Block], line: &impl Fn(What, String) -> Line) -> Vec
 }
 
 /// The text of blocks, with a word for those that have none.
-pub(crate) fn words(content: &[Block]) -> String {
+pub fn words(content: &[Block]) -> String {
     let parts: Vec<String> = content.iter().map(word).collect();
     parts.join("\n")
 }

@@ -1,0 +1,387 @@
+//! `/approvals`: what agents ask people, and what people say.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use weir_engine::{Address, Approval, AskedAfter};
+use weir_journal::{ListAfter, Status};
+use weir_kernel::{ApprovalDenied, ApprovalGranted, Scope};
+use weir_types::{BranchId, BranchName, CallId, Hash, Seq, StreamName};
+
+use super::BranchQuery;
+use super::page::{cursor, limit, place};
+use crate::access;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::{Error, ErrorBody};
+use crate::extract::{Json, Path, Query};
+use crate::idempotency::Claimed;
+
+/// The most sessions that are looked at for one page; a page may have fewer calls than its limit, and even none.
+const SESSIONS_MAX: usize = 500;
+
+/// The longest reason for a no, in characters.
+const MESSAGE_CHARS_MAX: usize = 4_000;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ApprovalsQuery {
+    /// Only calls of this agent.
+    agent: Option<String>,
+    /// Only calls of this session, and of those that its agents began.
+    session: Option<String>,
+    /// `next` of the page before.
+    after: Option<String>,
+    /// About so many; a session's calls come together.
+    #[param(minimum = 1, maximum = 500)]
+    limit: Option<u32>,
+}
+
+/// Calls that wait for someone's decision.
+#[derive(Serialize, ToSchema)]
+struct Approvals {
+    approvals: Vec<ApprovalView>,
+    /// Where the next page begins; null on the last one.
+    #[schema(required = true)]
+    next: Option<String>,
+}
+
+/// A call that waits for someone's decision.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Approval)]
+struct ApprovalView {
+    /// The call.
+    id: String,
+    /// The session that makes it, with its branch if that is not `main`.
+    session: String,
+    agent: String,
+    tool: String,
+    /// The arguments.
+    #[schema(value_type = Value)]
+    input: weir_types::Json,
+    /// Why it is asked.
+    why: String,
+    /// When it is too late.
+    #[schema(required = true, format = DateTime)]
+    expires: Option<String>,
+}
+
+impl From<Approval> for ApprovalView {
+    fn from(approval: Approval) -> Self {
+        Self {
+            id: approval.id.to_string(),
+            session: approval.address.to_string(),
+            agent: approval.agent,
+            tool: approval.tool,
+            input: approval.input,
+            why: approval.why,
+            expires: approval.expires.map(|expires| expires.to_string()),
+        }
+    }
+}
+
+/// What someone says about a call.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Decide {
+    decision: Word,
+    /// Arguments to run instead, with `allow`. They must be allowed, and the agent is told.
+    #[schema(value_type = Value, required = false)]
+    input: Option<weir_types::Json>,
+    /// Why, with `deny`; the agent is told.
+    #[schema(max_length = 4000)]
+    message: Option<String>,
+    /// With `allow`: for this call, or for later ones of this tool and for the same reason, too.
+    #[schema(inline)]
+    scope: Option<ScopeWord>,
+}
+
+/// What someone says about a call, in the words of a gate.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Gate {
+    /// The call; the only one that waits, if left out.
+    call: Option<String>,
+    decision: Word,
+    /// Why, with `deny`; the agent is told.
+    #[schema(max_length = 4000)]
+    deny_message: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = DecisionWord)]
+enum Word {
+    Allow,
+    Deny,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum ScopeWord {
+    Once,
+    Session,
+}
+
+/// A decision that was written down.
+#[derive(Serialize, ToSchema)]
+struct Decided {
+    call: String,
+    /// `approved` or `denied`.
+    decision: String,
+    session: String,
+    branch: String,
+    /// The event.
+    seq: u64,
+}
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list_approvals))
+        .routes(routes!(decide))
+        .routes(routes!(gate))
+        .routes(routes!(gate_alias))
+}
+
+/// The calls that wait for a decision, as far as they are yours, or yours to decide about.
+#[utoipa::path(
+    get, path = "/approvals", tag = "approvals", params(ApprovalsQuery),
+    responses((status = 200, body = Approvals), (status = 404, body = ErrorBody))
+)]
+async fn list_approvals(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<ApprovalsQuery>,
+) -> Result<Json<Approvals>, Error> {
+    let limit = limit(query.limit)?;
+    if let Some(session) = &query.session {
+        let address = access::session_to_decide(&app, &caller, session, None).await?;
+        let mut asked = app.engine.approvals(&address).await?;
+        asked.retain(|approval| query.agent.as_ref().is_none_or(|agent| *agent == approval.agent));
+        return Ok(Json(Approvals { approvals: shown(&app, &caller, asked).collect(), next: None }));
+    }
+    let mut after = query.after.as_deref().map(after).transpose()?;
+    let (mut approvals, mut looked_at) = (Vec::new(), 0);
+    loop {
+        let (asked, next) = app.engine.all_approvals(query.agent.clone(), after.take(), limit).await?;
+        approvals.extend(shown(&app, &caller, asked));
+        looked_at += limit;
+        after = next;
+        if after.is_none() || approvals.len() >= limit || looked_at >= SESSIONS_MAX {
+            break;
+        }
+    }
+    let next = after.and_then(|AskedAfter { status, after }| {
+        cursor(&(status, after.map(|after| (after.branch.stream, after.branch.branch))))
+    });
+    Ok(Json(Approvals { approvals, next }))
+}
+
+fn shown(app: &App, caller: &Caller, asked: Vec<Approval>) -> impl Iterator<Item = ApprovalView> {
+    let asked = asked.into_iter().filter(|approval| access::sees_approval(app, caller, approval));
+    asked.map(ApprovalView::from)
+}
+
+fn after(text: &str) -> Result<AskedAfter, Error> {
+    let (status, branch): (Status, Option<(StreamName, BranchName)>) = place(text)?;
+    let after = branch.map(|(stream, branch)| ListAfter { branch: BranchId { stream, branch }, due: None });
+    Ok(AskedAfter { status, after })
+}
+
+/// Decide about a call of a session, or of one that its agents began.
+#[utoipa::path(
+    post, path = "/sessions/{id}/approvals/{call}", tag = "approvals",
+    params(("id" = String, Path), ("call" = String, Path), BranchQuery), request_body = Decide,
+    responses((status = 200, body = Decided), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
+)]
+async fn decide(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, call)): Path<(String, String)>,
+    Query(query): Query<BranchQuery>,
+    claimed: Claimed,
+    Json(decide): Json<Decide>,
+) -> Result<Json<Decided>, Error> {
+    let address = access::session_to_decide(&app, &caller, &id, query.branch.as_deref()).await?;
+    let call = call.parse().map_err(|_| Error::missing("call"))?;
+    Decision { app: &app, caller: &caller, claimed: &claimed, address, call }.make(decide).await
+}
+
+/// The same for whoever calls it a gate.
+#[utoipa::path(
+    post, path = "/sessions/{id}/gate", tag = "approvals", params(("id" = String, Path), BranchQuery), request_body = Gate,
+    responses((status = 200, body = Decided), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
+)]
+async fn gate(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<BranchQuery>,
+    claimed: Claimed,
+    Json(gate): Json<Gate>,
+) -> Result<Json<Decided>, Error> {
+    at_gate(&app, &caller, &id, &query, &claimed, gate).await
+}
+
+/// The same, where the reference has it.
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/gate", tag = "approvals", params(("id" = String, Path), BranchQuery), request_body = Gate,
+    responses((status = 200, body = Decided), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
+)]
+async fn gate_alias(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<BranchQuery>,
+    claimed: Claimed,
+    Json(gate): Json<Gate>,
+) -> Result<Json<Decided>, Error> {
+    at_gate(&app, &caller, &id, &query, &claimed, gate).await
+}
+
+async fn at_gate(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    query: &BranchQuery,
+    claimed: &Claimed,
+    gate: Gate,
+) -> Result<Json<Decided>, Error> {
+    let address = access::session_to_decide(app, caller, id, query.branch.as_deref()).await?;
+    let Gate { call, decision, deny_message } = gate;
+    let call = match call {
+        Some(call) => call.parse().map_err(|_| Error::missing("call"))?,
+        // What the same request has decided before does not wait any more.
+        None if claimed.earlier().is_some() => CallId::from_u128(0),
+        None => only(&app.engine.approvals(&address).await?)?,
+    };
+    let decide = Decide { decision, input: None, message: deny_message, scope: None };
+    Decision { app, caller, claimed, address, call }.make(decide).await
+}
+
+/// The only call that waits.
+fn only(asked: &[Approval]) -> Result<CallId, Error> {
+    match asked {
+        [] => Err(Error::new(
+            StatusCode::NOT_FOUND,
+            "engine::no-approval",
+            "the session asks nobody about a call",
+            "see `GET /approvals` for what waits",
+        )),
+        [one] => Ok(one.id),
+        _ => Err(Error::new(
+            StatusCode::CONFLICT,
+            "server::which-call",
+            format!("{} calls of the session wait", asked.len()),
+            "say which with `call`; `GET /approvals` lists them",
+        )),
+    }
+}
+
+/// A decision to be made.
+struct Decision<'a> {
+    app: &'a App,
+    caller: &'a Caller,
+    claimed: &'a Claimed,
+    address: Address,
+    call: CallId,
+}
+
+impl Decision<'_> {
+    async fn make(self, decide: Decide) -> Result<Json<Decided>, Error> {
+        let Decide { decision, input, message, scope } = decide;
+        let word = if decision == Word::Allow { "approved" } else { "denied" };
+        if let Some((address, seq)) = self.claimed.earlier() {
+            return self.earlier(&address, seq).await;
+        }
+        let answered = match decision {
+            Word::Allow if message.is_some() => {
+                return Err(Error::bad("`message` goes with `deny`", "leave it out"));
+            }
+            Word::Deny if input.is_some() || scope.is_some() => {
+                return Err(Error::bad("`input` and `scope` go with `allow`", "leave them out"));
+            }
+            Word::Allow => self.allow(input, scope).await?,
+            Word::Deny => self.deny(message).await?,
+        };
+        Ok(Json(decided(self.call, word, &answered.0, answered.1)))
+    }
+
+    async fn allow(
+        &self,
+        input: Option<weir_types::Json>,
+        scope: Option<ScopeWord>,
+    ) -> Result<(Address, Seq), Error> {
+        let (by, groups) = (self.caller.principal.clone(), self.caller.groups.clone());
+        let asked = self.app.engine.approvals(&self.address).await?;
+        let approval = asked.into_iter().find(|approval| approval.id == self.call);
+        // Whatever is not asked any more is refused, and why is found out there.
+        let input_hash = approval.as_ref().map_or(Hash::ZERO, |approval| approval.input_hash);
+        let scope = match scope {
+            Some(ScopeWord::Session) => Scope::Session,
+            Some(ScopeWord::Once) | None => Scope::Once,
+        };
+        let granted = ApprovalGranted { call: self.call, by, groups, input_hash, input, scope };
+        let engine = self.claimed.engine(self.app);
+        if let Some(approval) = approval
+            && engine.would_pretend(&self.address, &granted).await?
+        {
+            return Err(Error::new(
+                StatusCode::CONFLICT,
+                "server::would-pretend",
+                format!(
+                    "`{}` was asked for as a call that really happens, and on this server it would only pretend",
+                    approval.tool
+                ),
+                "let a server that writes for real decide, started with `--live-writes`; it still waits",
+            ));
+        }
+        let answered = engine.approve(&self.address, granted).await?;
+        Ok((answered.address, answered.seq))
+    }
+
+    async fn deny(&self, message: Option<String>) -> Result<(Address, Seq), Error> {
+        if message.as_ref().is_some_and(|message| message.chars().count() > MESSAGE_CHARS_MAX) {
+            return Err(Error::bad(
+                format!("a message has at most {MESSAGE_CHARS_MAX} characters"),
+                "be brief: the agent reads it",
+            ));
+        }
+        let (by, groups) = (self.caller.principal.clone(), self.caller.groups.clone());
+        let message = message.filter(|message| !message.trim().is_empty());
+        let denied = ApprovalDenied { call: self.call, by, groups, message };
+        let answered = self.claimed.engine(self.app).deny(&self.address, denied).await?;
+        Ok((answered.address, answered.seq))
+    }
+
+    /// What the same request has decided before.
+    async fn earlier(&self, address: &Address, seq: Seq) -> Result<Json<Decided>, Error> {
+        let events = self.app.journal.read(&address.branch_id(), Seq(seq.0.saturating_sub(1)), 1).await?;
+        let body = events
+            .first()
+            .and_then(|event| weir_kernel::Body::decode(&event.kind, &event.payload).ok().flatten());
+        match body {
+            Some(weir_kernel::Body::ApprovalGranted(body)) => {
+                Ok(Json(decided(body.call, "approved", address, seq)))
+            }
+            Some(weir_kernel::Body::ApprovalDenied(body)) => {
+                Ok(Json(decided(body.call, "denied", address, seq)))
+            }
+            _ => Err(Error::missing("call")),
+        }
+    }
+}
+
+fn decided(call: CallId, decision: &str, address: &Address, seq: Seq) -> Decided {
+    Decided {
+        call: call.to_string(),
+        decision: decision.to_owned(),
+        session: address.session.to_string(),
+        branch: address.branch.to_string(),
+        seq: seq.0,
+    }
+}

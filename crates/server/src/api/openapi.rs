@@ -1,0 +1,127 @@
+//! `/openapi.json`: what the server can do, from the declarations of the routes themselves. What every route has in common is
+//! added here, once: what the guard may answer, the key that makes a POST repeatable, and an example that the tests run.
+
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+use std::sync::OnceLock;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::curl;
+use crate::app::App;
+use crate::router;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(openapi))
+}
+
+/// This document.
+#[utoipa::path(get, path = "/openapi.json", tag = "server", responses((status = 200, body = Object)))]
+async fn openapi() -> Response {
+    static TEXT: OnceLock<Bytes> = OnceLock::new();
+    let text = TEXT.get_or_init(|| router::document().to_string().into());
+    ([(header::CONTENT_TYPE, "application/json")], text.clone()).into_response()
+}
+
+/// The methods of a path, as the document names them.
+const METHODS: [&str; 6] = ["get", "put", "post", "delete", "head", "patch"];
+
+/// What any route may answer before its handler has a say.
+const ALWAYS: [(&str, &str); 7] = [
+    ("400", "The request is wrong: `message` says how."),
+    ("401", "Who asks is not known."),
+    ("403", "Not from there, or not by them."),
+    ("408", "It took too long to arrive."),
+    ("421", "This server does not answer for that host."),
+    ("500", "Something went wrong inside the server."),
+    ("503", "Too much at once, or nothing can be stored at the moment."),
+];
+
+/// What a route that takes a body may answer, besides.
+const WITH_BODY: [(&str, &str); 2] =
+    [("413", "The body is too large."), ("415", "The body is not said to be what it must be.")];
+
+/// What a POST may answer, besides.
+const POSTED: [(&str, &str); 2] = [
+    ("409", "The world has moved on, or the same request is still being handled."),
+    ("422", "The `Idempotency-Key` was used for another request."),
+];
+
+/// Adds what every route has in common.
+pub(crate) fn complete(document: &mut Value) {
+    let Some(paths) = document.get_mut("paths").and_then(Value::as_object_mut) else { return };
+    // The rest of a path is one parameter, whatever the router calls it.
+    let named = std::mem::take(paths).into_iter().map(|(path, item)| (path.replace("{*", "{"), item));
+    *paths = named.collect();
+    for (path, item) in paths.iter_mut() {
+        for method in METHODS {
+            if let Some(operation) = item.get_mut(method).and_then(Value::as_object_mut) {
+                complete_operation(path, method, operation);
+            }
+        }
+    }
+}
+
+fn complete_operation(path: &str, method: &str, operation: &mut Map<String, Value>) {
+    let has_body = operation.contains_key("requestBody");
+    let mut common = ALWAYS.to_vec();
+    common.extend(has_body.then_some(WITH_BODY).into_iter().flatten());
+    if method == "post" {
+        common.extend(POSTED);
+        add_key(operation);
+    }
+    let is_head = method == "head";
+    let responses = operation.entry("responses").or_insert_with(|| json!({}));
+    for (status, words) in common {
+        let Some(responses) = responses.as_object_mut() else { continue };
+        let told = responses.entry(status).or_insert_with(|| error(words, is_head));
+        if told["description"] == "" {
+            told["description"] = words.into();
+        }
+    }
+    describe(responses);
+    if let Some(example) = operation.get("operationId").and_then(Value::as_str).and_then(curl::example) {
+        operation.insert("x-curl".to_owned(), example.into());
+    }
+    let _ = path;
+}
+
+fn error(words: &str, is_head: bool) -> Value {
+    match is_head {
+        true => json!({ "description": words }),
+        false => json!({
+            "description": words,
+            "content": { "application/json": { "schema": { "$ref": "#/components/schemas/ErrorBody" } } },
+        }),
+    }
+}
+
+/// A word for what nobody has described.
+fn describe(responses: &mut Value) {
+    let Some(responses) = responses.as_object_mut() else { return };
+    for (status, response) in responses {
+        if response["description"] == "" {
+            let words = match status.as_str() {
+                "200" => "Done.",
+                "404" => "There is no such thing, or not for whoever asks.",
+                "409" => "The world has moved on: look again.",
+                _ => continue,
+            };
+            response["description"] = words.into();
+        }
+    }
+}
+
+fn add_key(operation: &mut Map<String, Value>) {
+    let key = json!({
+        "name": "Idempotency-Key", "in": "header", "required": false,
+        "description": "Makes it safe to repeat: the second request with a key gets the answer of the first.",
+        "schema": { "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$" },
+    });
+    match operation.entry("parameters").or_insert_with(|| json!([])) {
+        Value::Array(parameters) => parameters.push(key),
+        other => *other = json!([key]),
+    }
+}
