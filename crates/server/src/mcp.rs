@@ -17,9 +17,6 @@ use weir_mcp::serving::{Door, Lifecycle, Reply, Rules};
 pub use self::token::{BridgeSecretError, bridge_token, check_bridge_secret};
 use crate::app::{App, Settings};
 
-/// Where the bridge is. Nobody has to say there who they are: its tokens tell which session they are for, and no more.
-pub(crate) const BRIDGE: &str = "/bridge/mcp";
-
 /// How long a session of MCP that nobody uses is kept. One with a call under way is used; a stream that is merely open is not.
 const IDLE: Duration = Duration::from_secs(60 * 60);
 
