@@ -8,21 +8,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 use weir_blobs::Blobs;
 use weir_journal::Journal;
 use weir_journal_sqlite::SqliteJournal;
-use weir_server::auth::{Auth, Caller};
+use weir_server::auth::Auth;
 use weir_server::{App, Parts, Settings, check_bridge_secret, serve};
 use weir_types::{Explain, Fault, Secret};
 
+use crate::admission::{AuthArgs, LimitArgs};
 use crate::agents::Makings;
 use crate::commands::Context;
 use crate::host::Host;
-use crate::identity::ADMINS;
 use crate::logs;
 use crate::report::{Bug, Outcome};
 use crate::served::{Served, Sticks};
@@ -31,6 +31,9 @@ use crate::workbench::ToolArgs;
 
 /// How long requests may take to come to their end once the server is told to stop.
 const FAREWELL: Duration = Duration::from_secs(10);
+
+/// Connections that may wait to be accepted: a crowd that comes at once is not told to come back in a second.
+const BACKLOG: u32 = 4_096;
 
 /// What every server takes.
 #[derive(Debug, clap::Args)]
@@ -46,6 +49,10 @@ pub(crate) struct ServerArgs {
     /// Serve the fixtures of the MCP conformance suite at `/conformance/mcp`, for tests.
     #[arg(long, hide = true)]
     mcp_conformance_fixtures: bool,
+    #[command(flatten)]
+    auth: AuthArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
 }
 
 /// A server that is about to accept connections.
@@ -102,7 +109,10 @@ impl Explain for ServeError {
                 "choose a port of 1024 or above with `--port N`".into()
             }
             Self::Listen { .. } => "choose an address of this machine with `--host ADDRESS`".into(),
-            Self::Open(_) => "listen on 127.0.0.1, which is the default".into(),
+            Self::Open(_) => "listen on 127.0.0.1, which is the default, or ask everyone who they are: `--auth-tokens` for tokens of \
+                              `weir token issue`, `--auth-jwks URL --auth-audience AUD` or a secret in $WEIR_AUTH_JWT_SECRET \
+                              for JWTs, `--trust-proxy-header NAME --trust-proxy-from ADDRESS` for a proxy that knows"
+                .into(),
             Self::Broke(_) => "check how many files this process may open, then start it again".into(),
         }
     }
@@ -124,24 +134,23 @@ pub(crate) async fn prepare(
 ) -> Outcome<Prepared> {
     let began = Instant::now();
     logs::begin(&context.out)?;
-    if !args.host.is_loopback() {
+    let auth = args.auth.auth(&context.identity).await?;
+    let settings = args.auth.settings(&args.limits)?;
+    if auth.local.is_some() && !args.host.is_loopback() {
         return Err(ServeError::Open(args.host).into());
     }
     let signals = Signals::heed()?;
     allow_open_files();
     // Before anything is made: a port that is taken is the commonest of mistakes.
-    let listener = listen(SocketAddr::new(args.host, args.port)).await?;
+    let listener = listen(SocketAddr::new(args.host, args.port))?;
     let Store { journal, blobs } = context.store_or_new().await?;
     info!(data_dir = %context.data_dir.display(), took_ms = ms(began), "journal opened");
     let journal = Arc::new(journal);
     let makings = Makings::new(directory, &context.data_dir, &args.tools);
     let served = Served::new(makings.over(Arc::clone(&journal), Arc::clone(&blobs)), sticks);
-    let (data_dir, auth) = (context.data_dir.clone(), auth(context));
-    let settings = Settings {
-        bridge_secret: bridge_secret(),
-        mcp_fixtures: args.mcp_conformance_fixtures,
-        ..Settings::default()
-    };
+    let data_dir = context.data_dir.clone();
+    let settings =
+        Settings { bridge_secret: bridge_secret(), mcp_fixtures: args.mcp_conformance_fixtures, ..settings };
     Ok(Prepared { began, journal, served, blobs, data_dir, auth, settings, listener, signals })
 }
 
@@ -196,15 +205,15 @@ fn allow_open_files() {
     debug!(was = current, is = maximum, "open files");
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
-    TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })
-}
-
-/// On loopback nobody has to prove anything: whoever asks is the local user.
-fn auth(context: &Context) -> Auth {
-    let principal = context.identity.principal().to_owned();
-    let groups = if context.identity.is_owner() { vec![ADMINS.to_owned()] } else { Vec::new() };
-    Auth { local: Some(Caller { principal, groups }), admins: context.identity.admins() }
+fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    let listen = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // A server that was killed a moment ago starts again at once.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    listen().map_err(|source| ServeError::Listen { address, source })
 }
 
 /// Serves until a signal comes, and then until what is under way has come to its end or the time is up.

@@ -2,6 +2,7 @@
 //! Nothing internal: causes of our own go to the log.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -119,8 +120,14 @@ impl std::fmt::Display for Chain<'_> {
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        let words =
-            ErrorWords { code: self.code.into_owned(), message: self.message, help: self.help.into_owned() };
-        (self.status, Json(ErrorBody { error: words })).into_response()
+        let words = ErrorWords {
+            code: self.code.clone().into_owned(),
+            message: self.message.clone(),
+            help: self.help.clone().into_owned(),
+        };
+        let mut response = (self.status, Json(ErrorBody { error: words })).into_response();
+        // Clients of others know errors in another shape.
+        response.extensions_mut().insert(Arc::new(self));
+        response
     }
 }

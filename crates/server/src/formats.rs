@@ -1,9 +1,9 @@
 //! The formats a run is streamed in, both ways: emit, and parse what others have recorded.
 
-mod anthropic;
+pub(crate) mod anthropic;
 mod join;
 mod native;
-mod openai;
+pub(crate) mod openai;
 mod vercel;
 mod view;
 
@@ -15,6 +15,7 @@ use weir_types::RunId;
 use crate::stream::{Chunk, Item};
 
 pub(crate) use self::anthropic::Anthropic;
+pub(crate) use self::join::Joiner;
 pub(crate) use self::native::Native;
 pub(crate) use self::openai::OpenAi;
 pub(crate) use self::vercel::Vercel;

@@ -38,5 +38,7 @@ pub fn router(app: &App) -> Router {
     let routes = routes.layer(axum::middleware::from_fn_with_state(app.clone(), idempotency::once));
     // Last, and so in front of everything: what is refused is counted as well.
     let counted = axum::middleware::from_fn_with_state(app.clone(), metrics::count);
-    guard::guarded(routes, app).layer(counted).with_state(app.clone())
+    // Whoever refuses something, vendors' clients are told in the shape that they know.
+    let shaped = axum::middleware::from_fn(compat::shaped);
+    guard::guarded(routes, app).layer(shaped).layer(counted).with_state(app.clone())
 }

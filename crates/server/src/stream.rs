@@ -14,13 +14,15 @@ mod progress;
 mod respond;
 mod routes;
 
-#[allow(unused_imports, reason = "the compatible endpoints are on their way")]
 pub(crate) use self::begin::{Begun, Turn, begin, locate};
-#[allow(unused_imports, reason = "the compatible endpoints are on their way")]
+pub(crate) use self::feed::Feed;
+#[allow(unused_imports, reason = "the routes of the AI SDK are on their way")]
 pub(crate) use self::feed::Scope;
-#[allow(unused_imports, reason = "the compatible endpoints are on their way")]
-pub(crate) use self::frame::{Chunk, FrameId};
+pub(crate) use self::frame::Chunk;
+#[allow(unused_imports, reason = "the routes of the AI SDK are on their way")]
+pub(crate) use self::frame::FrameId;
 pub(crate) use self::item::{Asked, End, Item, Piece};
-#[allow(unused_imports, reason = "the compatible endpoints are on their way")]
-pub(crate) use self::respond::{Leaving, Source, last_event_id, respond};
-pub(crate) use self::routes::routes;
+#[allow(unused_imports, reason = "the routes of the AI SDK are on their way")]
+pub(crate) use self::respond::last_event_id;
+pub(crate) use self::respond::{Leaving, Source, respond};
+pub(crate) use self::routes::{refuse_last_event_id, routes};

@@ -104,7 +104,7 @@ impl Reloading {
                 info!(manifest = %hash, agents, took_ms = ms(began), "project built");
             }
             Err(refused) => {
-                self.tell(refused, "there is no build yet: it comes when the mistakes are mended")
+                self.tell(refused, "there is no build yet: it comes when the mistakes are mended");
             }
         }
         Ok((self, looks))

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]
 
+mod compat;
 mod deploying;
 mod kit;
+mod load;
 mod reconnect;
 mod reloading;
 mod serving;

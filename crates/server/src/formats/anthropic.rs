@@ -124,7 +124,11 @@ impl Anthropic {
 
     fn error(&mut self, problem: &Problem, out: &mut Vec<Chunk>) {
         self.over = true;
-        let error = json!({ "type": "api_error", "message": problem.message });
+        let kind = match problem.stop {
+            StopReason::Budget => "rate_limit_error",
+            _ => "api_error",
+        };
+        let error = json!({ "type": kind, "message": problem.message });
         out.push(event(&json!({ "type": "error", "error": error })));
     }
 }

@@ -95,12 +95,11 @@ impl OpenAi {
 
     fn error(&mut self, problem: &Problem, out: &mut Vec<Chunk>) {
         self.over = true;
-        let error = json!({
-            "message": problem.message,
-            "type": "server_error",
-            "param": null,
-            "code": problem.stop.as_str(),
-        });
+        let (kind, code) = match problem.stop {
+            StopReason::Budget => ("insufficient_quota", "insufficient_quota"),
+            stop => ("server_error", stop.as_str()),
+        };
+        let error = json!({ "message": problem.message, "type": kind, "param": null, "code": code });
         out.push(Chunk::data(json!({ "error": error }).to_string()));
     }
 }

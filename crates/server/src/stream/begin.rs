@@ -7,11 +7,12 @@ use futures_util::FutureExt;
 use weir_engine::{Address, EngineError, New, Said, Update};
 use weir_journal::{PAGE_MAX, now};
 use weir_kernel::{About, Body};
-use weir_types::{Block, Event, Kind, Purpose, RunId, Seq};
+use weir_types::{Block, Event, Kind, Message, Purpose, RunId, Seq};
 
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;
+use crate::idempotency::Claimed;
 
 /// What is said, and to whom.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct Turn {
     pub(crate) session: Option<Address>,
     /// Whether that session is to begin.
     pub(crate) labels: BTreeMap<String, String>,
+    /// What was said before a session that begins, as the client tells it.
+    pub(crate) history: Vec<Message>,
     /// What is said.
     pub(crate) content: Vec<Block>,
 }
@@ -37,13 +40,18 @@ pub(crate) struct Begun {
     pub(crate) started: Seq,
 }
 
-/// Says something, and waits until a run takes it up. The run goes on whatever becomes of whoever waits.
-pub(crate) async fn begin(app: &App, caller: &Caller, turn: Turn) -> Result<Begun, Error> {
+/// Says something, and waits until a run takes it up. The run goes on whatever becomes of whoever waits. What a request with the same
+/// key has said before is not said again.
+pub(crate) async fn begin(app: &App, caller: &Caller, claimed: &Claimed, turn: Turn) -> Result<Begun, Error> {
+    if let Some((address, seq)) = claimed.earlier() {
+        return taken_up(app, &address, seq).await;
+    }
+    let engine = claimed.engine(app);
     let runtime = BTreeMap::from([("time".to_owned(), now().to_string())]);
     let said = Said { content: turn.content, runtime, actor: caller.principal.clone() };
     let (address, seq) = match turn.session {
         Some(address) => {
-            let seq = app.engine.say(&address, said).await?;
+            let seq = engine.say(&address, said).await?;
             (address, seq)
         }
         None => {
@@ -51,14 +59,25 @@ pub(crate) async fn begin(app: &App, caller: &Caller, turn: Turn) -> Result<Begu
             let new = New {
                 agent: turn.agent,
                 principal: caller.principal.clone(),
+                groups: caller.groups.clone(),
                 labels: turn.labels,
+                history: turn.history,
                 ..New::default()
             };
-            let seq = app.engine.begin(&address, new, said).await?;
+            let seq = engine.begin(&address, new, said).await?;
             (address, seq)
         }
     };
-    taken_up(app, &address, seq).await
+    let said = message_at(app, &address, seq).await?;
+    taken_up(app, &address, said).await
+}
+
+/// Where the message is that was written down with this event at the latest: a run may have begun in the same append.
+async fn message_at(app: &App, address: &Address, at: Seq) -> Result<Seq, Error> {
+    let page =
+        app.journal.read_back(&address.branch_id(), Some(Seq(at.0.saturating_add(1))), PAGE_MAX).await?;
+    let message = page.iter().find(|event| event.kind.as_str() == "user.message");
+    Ok(message.map_or(at, |event| event.seq))
 }
 
 /// Waits until a run takes up what was said: the next one, or one that is under way and asks the model once more. One that waits for

@@ -21,6 +21,7 @@ use crate::auth::Caller;
 use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path, Query};
 use crate::formats::{Format, Named, Native};
+use crate::idempotency::Claimed;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(chat)).routes(routes!(run)).routes(routes!(events))
@@ -90,6 +91,7 @@ async fn chat(
     caller: Caller,
     Path(agent): Path<String>,
     Query(query): Query<ChatQuery>,
+    claimed: Claimed,
     headers: HeaderMap,
     Json(body): Json<Message>,
 ) -> Result<Response, Error> {
@@ -111,9 +113,10 @@ async fn chat(
         agent: agent.clone(),
         session,
         labels: Default::default(),
+        history: Vec::new(),
         content: vec![Block::text(body.message)],
     };
-    let begun = begin(&app, &caller, turn).await?;
+    let begun = begin(&app, &caller, &claimed, turn).await?;
     let encoder = format.encoder(Named { agent, run: begun.run });
     respond(&app, &caller, &Source::run(&begun), encoder, leaving(query.cancel_on_disconnect)).await
 }

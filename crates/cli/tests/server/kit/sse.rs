@@ -1,12 +1,13 @@
 //! Frames of server-sent events, one by one.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use serde_json::Value;
 
-use super::within;
+use super::DEADLINE;
 
 /// A frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,11 +59,17 @@ impl Frames {
 
     /// The next frame; nothing when the stream has ended, or has broken off.
     pub(crate) async fn next(&mut self) -> Option<Frame> {
+        self.next_within(DEADLINE).await
+    }
+
+    /// The same, for those who wait longer than others.
+    pub(crate) async fn next_within(&mut self, patience: Duration) -> Option<Frame> {
         loop {
             if let Some(frame) = self.ready.pop_front() {
                 return Some(frame);
             }
-            match within("a frame", self.bytes.next()).await? {
+            let next = tokio::time::timeout(patience, self.bytes.next()).await;
+            match next.expect("a frame in time")? {
                 Ok(bytes) => self.take(&bytes),
                 Err(_) => {
                     self.broken = true;

@@ -1,0 +1,124 @@
+//! A run to its end, for clients that want the answer in one piece: the same that a stream would have told.
+
+use weir_kernel::Body;
+use weir_types::{FailureClass, Seq, StopReason, Usage};
+
+use super::refused::Refused;
+use crate::app::App;
+use crate::error::Error;
+use crate::formats::{Joiner, Part, Viewer};
+use crate::stream::{Begun, Feed, Item, Source};
+
+/// What came of a run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Answered {
+    /// When it began, in seconds.
+    pub(super) created: i64,
+    pub(super) said: Vec<Said>,
+    pub(super) stop: Option<StopReason>,
+    pub(super) usage: Usage,
+}
+
+/// A block of what the model said, or a remark of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    /// The request that it answers; none for a remark.
+    request: Option<Seq>,
+    block: u32,
+    pub(super) reasoning: bool,
+    pub(super) text: String,
+}
+
+impl Answered {
+    /// All that was said, or thought, in one text.
+    pub(super) fn text(&self, reasoning: bool) -> Option<String> {
+        let texts = self.said.iter().filter(|said| said.reasoning == reasoning);
+        let text: String = texts.map(|said| said.text.as_str()).collect();
+        (!text.is_empty()).then_some(text)
+    }
+
+    fn say(&mut self, said: Said) {
+        match self.said.last_mut() {
+            Some(last) if said.request.is_some() && last.is_same(&said) => last.text.push_str(&said.text),
+            _ => self.said.push(said),
+        }
+    }
+
+    /// Keeps answers apart that are read as one, as streams do.
+    fn join(&mut self) {
+        let (mut text, mut thought) = (Joiner::default(), Joiner::default());
+        for said in &mut self.said {
+            let joiner = if said.reasoning { &mut thought } else { &mut text };
+            let gap = match said.request {
+                Some(request) => joiner.gap(request.0, &said.text),
+                None => joiner.gap_before_remark(&said.text),
+            };
+            said.text.insert_str(0, gap.unwrap_or_default());
+        }
+    }
+}
+
+impl Said {
+    fn is_same(&self, other: &Self) -> bool {
+        (self.request, self.block, self.reasoning) == (other.request, other.block, other.reasoning)
+    }
+}
+
+/// Follows a run to its end.
+///
+/// # Errors
+/// When it ends without an answer. It is over then, or goes on without whoever waited.
+pub(super) async fn collect(app: &App, begun: &Begun) -> Result<Answered, Refused> {
+    let feed = Feed::new(&app.engine, &app.journal, &Source::run(begun)).await;
+    let mut feed = feed.map_err(Error::from)?;
+    let (mut viewer, mut answered, mut class) = (Viewer::default(), Answered::default(), None);
+    loop {
+        let item = tokio::select! {
+            item = feed.next() => item.map_err(Error::from)?,
+            () = app.stopping.cancelled() => None,
+        };
+        let Some(item) = item else { return Err(leaving()) };
+        note(&item, &mut answered, &mut class);
+        for part in viewer.view(&item) {
+            match part {
+                Part::Begin(at) => answered.created = at.as_micros().div_euclid(1_000_000),
+                Part::Said { request, block, reasoning, text } => {
+                    answered.say(Said { request: Some(request), block, reasoning, text });
+                }
+                Part::Ask(asked) => {
+                    answered.say(Said { request: None, block: 0, reasoning: false, text: asked.in_words() });
+                }
+                Part::Finish { stop, usage } => {
+                    (answered.stop, answered.usage) = (Some(stop), usage);
+                    answered.join();
+                    return Ok(answered);
+                }
+                Part::Broken(problem) => return Err(Refused::run(problem.stop, class, problem.message)),
+                Part::Reset
+                | Part::Step
+                | Part::Answered
+                | Part::Call { .. }
+                | Part::Output { .. }
+                | Part::Failed { .. } => {}
+            }
+        }
+    }
+}
+
+/// What a view does not tell: how a run failed, and which attempt is gone. Nobody has seen anything of that one yet.
+fn note(item: &Item, answered: &mut Answered, class: &mut Option<FailureClass>) {
+    match item {
+        Item::Event(told) => {
+            if let Some(Body::RunErrored(errored)) = told.body.as_deref() {
+                *class = Some(errored.class);
+            }
+        }
+        Item::Reset(reset) => answered.said.retain(|said| said.request != Some(reset.request)),
+        Item::Piece(_) | Item::End(_) => {}
+    }
+}
+
+fn leaving() -> Refused {
+    let message = "the server is shutting down; the run goes on when it is up again".to_owned();
+    Refused::interrupted(message)
+}

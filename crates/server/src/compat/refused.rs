@@ -1,0 +1,233 @@
+//! What vendors' clients are told when something does not work, in the shape of the vendor they talk to.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use weir_types::{FailureClass, StopReason};
+
+use super::answering::ids;
+use crate::error::Error;
+use crate::stream::Begun;
+
+/// Too much to do; Anthropic's own status.
+const OVERLOADED: u16 = 529;
+
+/// Why a request is not answered as it wants to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Refused {
+    status: StatusCode,
+    /// A stable name: the vendor's, where its clients look for one, else ours.
+    code: Cow<'static, str>,
+    message: String,
+    /// The field that is wrong.
+    param: Option<String>,
+    /// Whether clients that try again by themselves are told not to: what was said is kept, and would be said twice.
+    is_said: bool,
+    /// What was begun before it went wrong.
+    ids: HeaderMap,
+}
+
+/// Whose clients ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Vendor {
+    OpenAi,
+    Anthropic,
+}
+
+impl Vendor {
+    /// Whose client sends a request; nobody's, where the path is not one of theirs.
+    pub(crate) fn of(path: &str, headers: &HeaderMap) -> Option<Self> {
+        let below = path.strip_prefix("/v1")?;
+        if !below.is_empty() && !below.starts_with('/') {
+            return None;
+        }
+        let is_messages = below == "/messages" || below.starts_with("/messages/");
+        let says_so = headers.contains_key("anthropic-version");
+        Some(if is_messages || says_so { Self::Anthropic } else { Self::OpenAi })
+    }
+}
+
+impl Refused {
+    pub(super) fn new(
+        status: StatusCode,
+        code: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            status,
+            code: code.into(),
+            message: message.into(),
+            param: None,
+            is_said: false,
+            ids: HeaderMap::new(),
+        }
+    }
+
+    /// A field that is wrong.
+    pub(super) fn field(param: impl Into<String>, why: impl std::fmt::Display) -> Self {
+        let param = param.into();
+        let message = if param.is_empty() { format!("the body {why}") } else { format!("`{param}` {why}") };
+        Self { param: Some(param), ..Self::new(StatusCode::BAD_REQUEST, "invalid_value", message) }
+    }
+
+    /// An agent that is not there, or not for whoever asks: they cannot tell which.
+    pub(super) fn no_model(name: &str) -> Self {
+        let name: String = name.chars().take(200).collect();
+        let message = format!("the model `{name}` does not exist, or you do not have access to it");
+        Self {
+            param: Some("model".to_owned()),
+            ..Self::new(StatusCode::NOT_FOUND, "model_not_found", message)
+        }
+    }
+
+    /// A run that ends without an answer.
+    pub(super) fn run(stop: StopReason, class: Option<FailureClass>, message: String) -> Self {
+        let (status, code) = match (stop, class) {
+            (StopReason::Budget, _) | (_, Some(FailureClass::Quota)) => {
+                (StatusCode::TOO_MANY_REQUESTS, "insufficient_quota")
+            }
+            (_, Some(FailureClass::RateLimited)) => (StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded"),
+            (_, Some(FailureClass::Overloaded)) => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
+            (_, Some(FailureClass::ContextOverflow)) => (StatusCode::BAD_REQUEST, "context_length_exceeded"),
+            (_, Some(FailureClass::Refused)) => (StatusCode::BAD_REQUEST, "content_policy_violation"),
+            (StopReason::Cancelled, _) => (StatusCode::CONFLICT, "cancelled"),
+            (StopReason::Halted, _) => (StatusCode::CONFLICT, "halted"),
+            // Keys of providers are the operator's, and no business of whoever asks.
+            _ => (StatusCode::BAD_GATEWAY, "model_failed"),
+        };
+        Self { is_said: true, ..Self::new(status, code, message) }
+    }
+
+    /// A wait that ends before the run does.
+    pub(super) fn interrupted(message: String) -> Self {
+        let code = "server::stopping";
+        Self { is_said: true, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message) }
+    }
+
+    /// The same, of a run that has begun: it can be looked for.
+    pub(super) fn of(self, begun: &Begun) -> Self {
+        Self { is_said: true, ids: ids(begun), ..self }
+    }
+
+    /// As this vendor's clients know errors.
+    fn shaped(&self, vendor: Vendor, request_id: &str) -> Response {
+        let Self { status, code, message, param, is_said, .. } = self;
+        let mut response = match vendor {
+            Vendor::OpenAi => {
+                let kind = openai_type(*status, code);
+                let error = json!({"message": message, "type": kind, "param": param, "code": code});
+                (*status, Json(json!({"error": error}))).into_response()
+            }
+            Vendor::Anthropic => {
+                let (status, kind) = anthropic(*status, code);
+                let error = json!({"type": kind, "message": message});
+                let body = json!({"type": "error", "error": error, "request_id": request_id});
+                (status, Json(body)).into_response()
+            }
+        };
+        if *is_said {
+            response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
+        }
+        response
+    }
+}
+
+/// Their words for kinds of errors.
+fn openai_type(status: StatusCode, code: &str) -> &'static str {
+    match status.as_u16() {
+        _ if code == "insufficient_quota" => "insufficient_quota",
+        403 => "permission_error",
+        429 => "rate_limit_error",
+        500.. => "server_error",
+        _ => "invalid_request_error",
+    }
+}
+
+fn anthropic(status: StatusCode, code: &str) -> (StatusCode, &'static str) {
+    let kind = match status.as_u16() {
+        401 => "authentication_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        503 if code == "overloaded" => {
+            return (StatusCode::from_u16(OVERLOADED).unwrap_or(status), "overloaded_error");
+        }
+        504 => "timeout_error",
+        500.. => "api_error",
+        _ => "invalid_request_error",
+    };
+    (status, kind)
+}
+
+impl From<&Error> for Refused {
+    fn from(error: &Error) -> Self {
+        let code = match error.status {
+            StatusCode::UNAUTHORIZED => Cow::Borrowed("invalid_api_key"),
+            _ => error.code.clone(),
+        };
+        Self::new(error.status, code, format!("{}: {}", error.message, error.help))
+    }
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self::from(&error)
+    }
+}
+
+/// In no shape yet: [`shaped`] gives it the one of the vendor whose client asks.
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, self.ids.clone()).into_response();
+        response.extensions_mut().insert(Arc::new(self));
+        response
+    }
+}
+
+/// Gives whatever went wrong with a request of a vendor's client the shape that client knows, wherever in the server that was.
+/// Whatever is answered says which request it belongs to.
+pub(crate) async fn shaped(request: Request, next: Next) -> Response {
+    let Some(vendor) = Vendor::of(request.uri().path(), request.headers()) else {
+        return next.run(request).await;
+    };
+    let response = next.run(request).await;
+    let id = request_id();
+    let of_ours = response.extensions().get::<Arc<Error>>().map(|error| Arc::new(Refused::from(&**error)));
+    let refused = response.extensions().get::<Arc<Refused>>().cloned().or(of_ours);
+    let mut response = match refused {
+        Some(refused) => {
+            let mut shaped = refused.shaped(vendor, &id);
+            // Such as who may try again, and when.
+            for (name, value) in response.headers() {
+                let of_body = name == "content-type" || name == "content-length";
+                if !of_body && !shaped.headers().contains_key(name) {
+                    shaped.headers_mut().append(name.clone(), value.clone());
+                }
+            }
+            shaped
+        }
+        None => response,
+    };
+    let name = match vendor {
+        Vendor::OpenAi => HeaderName::from_static("x-request-id"),
+        Vendor::Anthropic => HeaderName::from_static("request-id"),
+    };
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(name, value);
+    }
+    response
+}
+
+fn request_id() -> String {
+    let mut random = [0; 12];
+    // Without randomness it is still an id, only not a unique one.
+    let _ = getrandom::fill(&mut random);
+    random.iter().fold("req_".to_owned(), |id, byte| format!("{id}{byte:02x}"))
+}
