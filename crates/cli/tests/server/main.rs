@@ -3,10 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]
 
 mod compat;
+mod counting;
 mod deploying;
 mod kit;
 mod load;
 mod reconnect;
 mod reloading;
 mod serving;
+mod stopping;
 mod streaming;
+mod telling;
+mod ui;
