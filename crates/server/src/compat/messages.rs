@@ -17,8 +17,8 @@ use super::turn;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::Json;
-use crate::idempotency::Claimed;
 use crate::formats::{Anthropic, Named, anthropic};
+use crate::idempotency::Claimed;
 
 /// Say something to an agent, as a message.
 ///

@@ -42,12 +42,7 @@ pub(crate) struct Begun {
 
 /// Says something, and waits until a run takes it up. The run goes on whatever becomes of whoever waits. What a request with the same
 /// key has said before is not said again.
-pub(crate) async fn begin(
-    app: &App,
-    caller: &Caller,
-    claimed: &Claimed,
-    turn: Turn,
-) -> Result<Begun, Error> {
+pub(crate) async fn begin(app: &App, caller: &Caller, claimed: &Claimed, turn: Turn) -> Result<Begun, Error> {
     if let Some((address, seq)) = claimed.earlier() {
         return taken_up(app, &address, seq).await;
     }

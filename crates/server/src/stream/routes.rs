@@ -20,8 +20,8 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path, Query};
-use crate::idempotency::Claimed;
 use crate::formats::{Format, Named, Native};
+use crate::idempotency::Claimed;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(chat)).routes(routes!(run)).routes(routes!(events))
