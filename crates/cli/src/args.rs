@@ -13,8 +13,8 @@ use weir_types::{BranchId, BranchName, Explain, Fault, Hash, HashError, NameErro
 
 use crate::commands::{
     append, approvals, auth, backup, blob, branch, budget, build, cat, chat, completions, demo, deploy, diff,
-    doctor, fs, init, new, policy, prompt, run, schema, serve, session, streams, test, tools, transfer,
-    verify, whoami,
+    doctor, fs, init, new, policy, prompt, run, schema, serve, session, streams, test, token, tools,
+    transfer, verify, whoami,
 };
 use crate::exit::Exit;
 use crate::paint::When;
@@ -101,6 +101,9 @@ pub(crate) enum Command {
     /// Look at what may be used, and what is left of it.
     #[command(subcommand)]
     Budget(budget::Command),
+    /// Make, list and revoke the tokens that a server lets people in with.
+    #[command(subcommand)]
+    Token(token::Command),
     /// List the tools of an agent, and try one.
     #[command(subcommand)]
     Tools(tools::Command),

@@ -27,6 +27,7 @@ pub(crate) mod serve;
 pub(crate) mod session;
 pub(crate) mod streams;
 pub(crate) mod test;
+pub(crate) mod token;
 pub(crate) mod tools;
 pub(crate) mod transfer;
 pub(crate) mod verify;
@@ -149,6 +150,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
         Command::Deny(args) => approvals::deny(&args, context).await,
         Command::Budget(command) => budget::run(&command, context).await,
         Command::Session(command) => session::run(&command, context).await,
+        Command::Token(command) => token::run(&command, context).await,
         Command::Tools(command) => tools::run(&command, context).await,
         Command::Policy(command) => policy::run(&command, context).await,
         Command::Whoami(args) => whoami::run(&args, context).await,

@@ -1,5 +1,6 @@
 //! The `weir` command: reads flags, environment and files, picks the adapters, prints, exits.
 
+mod admission;
 mod agents;
 mod args;
 mod asked;

@@ -15,14 +15,14 @@ use tracing::{debug, info, warn};
 use weir_blobs::Blobs;
 use weir_journal::Journal;
 use weir_journal_sqlite::SqliteJournal;
-use weir_server::auth::{Auth, Caller};
+use weir_server::auth::Auth;
 use weir_server::{App, Parts, Settings, serve};
 use weir_types::{Explain, Fault};
 
+use crate::admission::{AuthArgs, LimitArgs};
 use crate::agents::Makings;
 use crate::commands::Context;
 use crate::host::Host;
-use crate::identity::ADMINS;
 use crate::logs;
 use crate::report::{Bug, Outcome};
 use crate::served::{Served, Sticks};
@@ -46,6 +46,10 @@ pub(crate) struct ServerArgs {
     port: u16,
     #[command(flatten)]
     tools: ToolArgs,
+    #[command(flatten)]
+    auth: AuthArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
 }
 
 /// A server that is about to accept connections.
@@ -59,6 +63,7 @@ pub(crate) struct Prepared {
     blobs: Arc<dyn Blobs>,
     data_dir: PathBuf,
     auth: Auth,
+    settings: Settings,
     listener: TcpListener,
     signals: Signals,
 }
@@ -101,7 +106,10 @@ impl Explain for ServeError {
                 "choose a port of 1024 or above with `--port N`".into()
             }
             Self::Listen { .. } => "choose an address of this machine with `--host ADDRESS`".into(),
-            Self::Open(_) => "listen on 127.0.0.1, which is the default".into(),
+            Self::Open(_) => "listen on 127.0.0.1, which is the default, or ask everyone who they are: `--auth-tokens` for tokens of \
+                              `weir token issue`, `--auth-jwks URL --auth-audience AUD` or a secret in $WEIR_AUTH_JWT_SECRET \
+                              for JWTs, `--trust-proxy-header NAME --trust-proxy-from ADDRESS` for a proxy that knows"
+                .into(),
             Self::Broke(_) => "check how many files this process may open, then start it again".into(),
         }
     }
@@ -123,7 +131,9 @@ pub(crate) async fn prepare(
 ) -> Outcome<Prepared> {
     let began = Instant::now();
     logs::begin(&context.out)?;
-    if !args.host.is_loopback() {
+    let auth = args.auth.auth(&context.identity).await?;
+    let settings = args.auth.settings(&args.limits)?;
+    if auth.local.is_some() && !args.host.is_loopback() {
         return Err(ServeError::Open(args.host).into());
     }
     let signals = Signals::heed()?;
@@ -135,14 +145,14 @@ pub(crate) async fn prepare(
     let journal = Arc::new(journal);
     let makings = Makings::new(directory, &context.data_dir, &args.tools);
     let served = Served::new(makings.over(Arc::clone(&journal), Arc::clone(&blobs)), sticks);
-    let (data_dir, auth) = (context.data_dir.clone(), auth(context));
-    Ok(Prepared { began, journal, served, blobs, data_dir, auth, listener, signals })
+    let data_dir = context.data_dir.clone();
+    Ok(Prepared { began, journal, served, blobs, data_dir, auth, settings, listener, signals })
 }
 
 impl Prepared {
     /// Serves until it is told to stop, and does something beside it.
     pub(crate) async fn run(self, beside: impl Future<Output = ()> + Send + 'static) -> Outcome {
-        let Self { began, journal, served, blobs, data_dir, auth, listener, signals } = self;
+        let Self { began, journal, served, blobs, data_dir, auth, settings, listener, signals } = self;
         let host = Host::adopting(journal, blobs, &data_dir, &served).await?;
         info!(took_ms = ms(began), "engine started");
         let app = App::new(Parts {
@@ -151,7 +161,7 @@ impl Prepared {
             blobs: Arc::clone(&host.blobs),
             builds: Arc::new(served),
             auth,
-            settings: Settings::default(),
+            settings,
         });
         let beside = tokio::spawn(beside);
         let ended = until_told(listener, app, signals, began).await;
@@ -181,13 +191,6 @@ fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
         socket.listen(BACKLOG)
     };
     listen().map_err(|source| ServeError::Listen { address, source })
-}
-
-/// On loopback nobody has to prove anything: whoever asks is the local user.
-fn auth(context: &Context) -> Auth {
-    let principal = context.identity.principal().to_owned();
-    let groups = if context.identity.is_owner() { vec![ADMINS.to_owned()] } else { Vec::new() };
-    Auth { local: Some(Caller { principal, groups }), admins: context.identity.admins() }
 }
 
 /// Serves until a signal comes, and then until what is under way has come to its end or the time is up.

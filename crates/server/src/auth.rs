@@ -1,10 +1,46 @@
 //! Who asks: a JWT, a static token, a trusted proxy's word, or nobody in particular on loopback.
+//!
+//! A credential that is there must be good: what is wrong with it is never made up for by another one, nor by being local. The
+//! one exception is a listener on which nobody has to prove anything: clients there send what they were made to send.
+
+mod jwt;
+mod keys;
+pub mod tokens;
+
+use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 
+pub use self::jwt::{Jwt, JwtError, SECRET_BYTES_MIN, Settings as JwtSettings};
+pub use self::keys::{Keys, KeysError, Place};
+use self::tokens::Tokens;
+use crate::access::is_principal;
 use crate::app::App;
 use crate::error::Error;
+
+/// The longest credential that is looked at.
+const CREDENTIAL_BYTES_MAX: usize = 16 * 1024;
+
+/// Most groups someone comes with.
+const GROUPS_MAX: usize = 256;
+
+/// The longest name of a group.
+const GROUP_BYTES_MAX: usize = 128;
+
+/// What proxies add to what they pass on.
+const FORWARDING: [&str; 8] = [
+    "forwarded",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-forwarded-port",
+    "x-forwarded-server",
+    "x-real-ip",
+];
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,27 +52,262 @@ pub struct Caller {
 }
 
 /// How callers are recognised.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Auth {
     /// Who asks where nobody has to prove anything: the local user, on loopback.
     pub local: Option<Caller>,
     /// Who holds every role and grant: the owner of the data directory, and `group:admin`.
     pub admins: Vec<String>,
+    /// Whether those whom others vouch for can be one of them by their name alone. The owner's name is one of this system,
+    /// and somebody elsewhere may be called the same.
+    pub owner_by_name: bool,
+    /// Tokens that somebody else signs.
+    pub jwt: Option<Jwt>,
+    /// A proxy that says who asks.
+    pub proxy: Option<Proxy>,
+    /// Tokens that `weir token issue` made.
+    pub tokens: Tokens,
+}
+
+/// A proxy whose word is taken.
+#[derive(Clone, Debug)]
+pub struct Proxy {
+    /// The header that says who asks.
+    pub header: HeaderName,
+    /// The header that says which groups they are in, with commas between them.
+    pub groups: Option<HeaderName>,
+    /// Where it connects from. The header from anywhere else is refused.
+    pub peers: Vec<IpAddr>,
+}
+
+/// Where a connection comes from, and where it arrived. The accept loop says so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: SocketAddr,
+}
+
+/// Why nobody is let in.
+#[derive(Debug)]
+pub(crate) enum Unknown {
+    /// There is no credential.
+    Nobody,
+    /// There is one, and it is not good. Why is for the log alone.
+    Refused(&'static str),
+    /// There are several, and they do not say the same.
+    Disagree,
+    /// A header that only a trusted proxy may send.
+    NotAProxy,
+    /// Somebody else's request, passed on to a listener on which nobody has to prove anything.
+    Forwarded,
+}
+
+impl Proxy {
+    /// Whether a header can say who asks: not one that anybody sends for another reason.
+    pub fn may_be(header: &HeaderName) -> bool {
+        let taken =
+            [header::AUTHORIZATION, header::HOST, header::ORIGIN, header::COOKIE, header::CONTENT_TYPE];
+        !taken.contains(header) && header != "x-api-key" && !FORWARDING.contains(&header.as_str())
+    }
+}
+
+impl Auth {
+    /// Where nobody has to prove anything.
+    pub fn local(caller: Caller, admins: Vec<String>) -> Self {
+        Self { local: Some(caller), admins, ..Self::default() }
+    }
+
+    /// Who sent a request.
+    pub(crate) async fn resolve(
+        &self,
+        headers: &HeaderMap,
+        path: &str,
+        ends: Option<Ends>,
+    ) -> Result<Caller, Unknown> {
+        if self.local.is_some() && FORWARDING.iter().any(|name| headers.contains_key(*name)) {
+            return Err(Unknown::Forwarded);
+        }
+        let proxied = self.proxied(headers, ends)?;
+        let mut found = proxied;
+        for credential in credentials(headers, path)? {
+            let caller = match self.of_credential(credential).await {
+                Ok(caller) => caller,
+                // A client that was made for someone else's server has to send something.
+                Err(_) if self.local.is_some() && !tokens::is_token(credential) => continue,
+                Err(why) => return Err(why),
+            };
+            if found.as_ref().is_some_and(|found| *found != caller) {
+                return Err(Unknown::Disagree);
+            }
+            found = Some(caller);
+        }
+        found.or_else(|| self.local.clone()).ok_or(Unknown::Nobody)
+    }
+
+    async fn of_credential(&self, credential: &str) -> Result<Caller, Unknown> {
+        if credential.is_empty() || credential.len() > CREDENTIAL_BYTES_MAX {
+            return Err(Unknown::Refused("its length"));
+        }
+        if tokens::is_token(credential) {
+            return self
+                .tokens
+                .caller(credential)
+                .ok_or(Unknown::Refused("an unknown, expired or revoked token"));
+        }
+        match &self.jwt {
+            Some(jwt) => {
+                let caller = jwt.caller(credential).await.map_err(Unknown::Refused)?;
+                self.vouched_for(caller).map_err(Unknown::Refused)
+            }
+            None => Err(Unknown::Refused("no kind of token that is known here")),
+        }
+    }
+
+    /// Whom a trusted proxy names.
+    fn proxied(&self, headers: &HeaderMap, ends: Option<Ends>) -> Result<Option<Caller>, Unknown> {
+        let Some(proxy) = &self.proxy else { return Ok(None) };
+        let names = [Some(&proxy.header), proxy.groups.as_ref()];
+        if !names.into_iter().flatten().any(|name| headers.contains_key(name)) {
+            return Ok(None);
+        }
+        // A listener for both families shows an address of the older one inside one of the newer.
+        let peer = ends.map(|ends| ends.peer.ip().to_canonical());
+        if !peer.is_some_and(|peer| proxy.peers.contains(&peer)) {
+            return Err(Unknown::NotAProxy);
+        }
+        let name = one(headers, &proxy.header)?.ok_or(Unknown::Refused("no name beside the groups"))?;
+        let groups = match &proxy.groups {
+            Some(header) => one(headers, header)?.unwrap_or_default(),
+            None => "",
+        };
+        let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty());
+        let found = caller(format!("user:{name}"), groups).and_then(|caller| self.vouched_for(caller));
+        found.map(Some).map_err(Unknown::Refused)
+    }
+
+    /// Someone whom others vouch for.
+    fn vouched_for(&self, caller: Caller) -> Result<Caller, &'static str> {
+        match self.owner_by_name || !self.admins.contains(&caller.principal) {
+            true => Ok(caller),
+            false => Err("the name of the owner of the data directory"),
+        }
+    }
+}
+
+/// Someone, if that can be the name of someone, and these the names of groups.
+fn caller<'a>(principal: String, groups: impl Iterator<Item = &'a str>) -> Result<Caller, &'static str> {
+    if !is_principal(&principal) {
+        return Err("a name that nobody can have");
+    }
+    let mut named = Vec::new();
+    for group in groups {
+        let name = group.strip_prefix("group:").unwrap_or(group);
+        let is_odd = name.is_empty() || name.len() > GROUP_BYTES_MAX || name.contains(char::is_control);
+        if is_odd || named.len() == GROUPS_MAX {
+            return Err("groups that cannot be");
+        }
+        named.push(format!("group:{name}"));
+    }
+    named.sort_unstable();
+    named.dedup();
+    Ok(Caller { principal, groups: named })
+}
+
+/// The only value of a header.
+fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Unknown> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next();
+    if values.next().is_some() {
+        return Err(Unknown::Disagree);
+    }
+    value.map(|value| value.to_str().map_err(|_| Unknown::Refused("its characters"))).transpose()
+}
+
+/// Everything in a request that is meant to prove something.
+fn credentials<'a>(headers: &'a HeaderMap, path: &str) -> Result<Vec<&'a str>, Unknown> {
+    let mut found = Vec::new();
+    if let Some(authorization) = one(headers, &header::AUTHORIZATION)? {
+        let (scheme, token) = authorization.split_once(' ').unwrap_or((authorization, ""));
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Err(Unknown::Refused("its scheme"));
+        }
+        found.push(token.trim());
+    }
+    // What clients of one vendor send instead.
+    if path.starts_with("/v1/") {
+        found.extend(one(headers, &HeaderName::from_static("x-api-key"))?.map(str::trim));
+    }
+    Ok(found)
+}
+
+impl Unknown {
+    fn error(&self) -> Error {
+        let unauthorized = |message: &str, help: &'static str| {
+            Error::new(StatusCode::UNAUTHORIZED, "server::unauthorized", message, help)
+        };
+        match self {
+            Self::Nobody => unauthorized(
+                "who asks is not known",
+                "send a token with `Authorization: Bearer TOKEN`; `weir token issue` makes one",
+            ),
+            Self::Refused(_) => unauthorized(
+                "the credential is not accepted",
+                "it may be unknown, revoked, expired, or meant for somebody else: get a new one",
+            ),
+            Self::Disagree => {
+                Error::bad("the request has several credentials that do not say the same", "send one of them")
+            }
+            Self::NotAProxy => Error::new(
+                StatusCode::FORBIDDEN,
+                "server::not-a-proxy",
+                "only a trusted proxy may say who asks",
+                "leave that header out, or trust this address with `--trust-proxy-from`",
+            ),
+            Self::Forwarded => Error::new(
+                StatusCode::FORBIDDEN,
+                "server::forwarded",
+                "this listener lets everybody in, and so takes no request that was passed on by a proxy",
+                "turn authentication on, as `weir serve --help` says",
+            ),
+        }
+    }
+
+    /// What is answered; why goes to the log.
+    pub(crate) fn into_error(self) -> Error {
+        if let Self::Refused(why) = self {
+            tracing::debug!(why, "a credential was refused");
+        }
+        self.error()
+    }
+}
+
+/// What a client is told about how to prove who it is, with every 401.
+pub(crate) fn challenge(has_credential: bool) -> HeaderValue {
+    HeaderValue::from_static(match has_credential {
+        true => r#"Bearer realm="weir", error="invalid_token""#,
+        false => r#"Bearer realm="weir""#,
+    })
+}
+
+impl IntoResponse for Unknown {
+    fn into_response(self) -> Response {
+        let has_credential = matches!(self, Self::Refused(_));
+        let mut response = self.into_error().into_response();
+        if response.status() == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge(has_credential));
+        }
+        response
+    }
 }
 
 impl FromRequestParts<App> for Caller {
     type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Error> {
         // The guard has put it there; what comes here without it is nobody.
-        let known = parts.extensions.get::<Self>().cloned().or_else(|| app.auth.local.clone());
-        known.ok_or_else(|| {
-            Error::new(
-                axum::http::StatusCode::UNAUTHORIZED,
-                "server::unauthorized",
-                "who asks is not known",
-                "send a token",
-            )
-        })
+        parts.extensions.get::<Self>().cloned().ok_or_else(|| Unknown::Nobody.error())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -103,6 +103,14 @@ pub(crate) fn unreadable(error: &axum::Error, bytes_max: usize) -> Error {
         if error.is::<http_body_util::LengthLimitError>() {
             return too_large(bytes_max);
         }
+        if error.is::<crate::guard::Late>() {
+            return Error::new(
+                StatusCode::REQUEST_TIMEOUT,
+                "server::slow-body",
+                error.to_string(),
+                "send it at a steady pace, or in smaller parts",
+            );
+        }
         cause = error.source();
     }
     Error::bad("the body broke off before its end", "send all of it, at a steady pace")

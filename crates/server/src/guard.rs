@@ -1,10 +1,202 @@
-//! What every request passes before a handler sees it: who asks, from where, how much.
+//! What every request passes before a handler sees it: is it meant for us, where is it from, who sent it, is there room for it.
+//! And what every answer passes before a client sees it: no panic, no page that could be mistaken for something else, no copy
+//! in a cache.
+
+mod body;
+mod origin;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use tokio::sync::Semaphore;
+use weir_journal::mint;
 
+pub(crate) use self::body::Late;
+use self::body::{arriving, holding};
+use self::origin::Origin;
+pub use self::origin::{is_host, is_origin};
+use crate::access;
 use crate::app::App;
+use crate::auth::Ends;
+use crate::error::Error;
+
+/// What may be asked without saying who asks. None of it is about anybody.
+const OPEN: [&str; 3] = ["/health", "/ready", "/openapi.json"];
+
+/// What lets in by tokens of its own.
+const BRIDGE: &str = "/bridge/";
+
+/// What is about everybody.
+const ADMINS_ONLY: &str = "/metrics";
+
+/// The longest path and query, in bytes.
+const URI_BYTES_MAX: usize = 8 * 1024;
+
+/// The header that names a request, in the answer and in the log.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The longest name that a client may give to its request.
+const REQUEST_ID_BYTES_MAX: usize = 64;
+
+/// How long those are asked to wait for whom there is no room.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+
+#[derive(Clone)]
+struct Guard {
+    app: App,
+    requests: Arc<Semaphore>,
+}
 
 /// The routes behind everything that guards them.
-pub(crate) fn guarded(routes: Router<App>, _app: &App) -> Router<App> {
+pub(crate) fn guarded(routes: Router<App>, app: &App) -> Router<App> {
+    let requests = Arc::new(Semaphore::new(app.settings.requests_max.min(Semaphore::MAX_PERMITS)));
+    let guard = Guard { app: app.clone(), requests };
     routes
+        .fallback(async || Error::missing("page").into_response())
+        .method_not_allowed_fallback(async || not_like_this().into_response())
+        .layer(axum::middleware::from_fn_with_state(guard, pass))
 }
+
+fn not_like_this() -> Error {
+    Error::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "server::method",
+        "this cannot be asked for with that method",
+        "see `/openapi.json` for what there is",
+    )
+}
+
+async fn pass(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    let id = request_id(request.headers());
+    let path = request.uri().path().to_owned();
+    let mut allowed = None;
+    let answered = AssertUnwindSafe(guard.admitted(request, next, &mut allowed)).catch_unwind().await;
+    let mut response = match answered {
+        Ok(Ok(response)) => response,
+        Ok(Err(refused)) => *refused,
+        Err(_) => {
+            guard.app.metrics.panicked();
+            tracing::error!(request = id.to_str().unwrap_or_default(), path, "a handler panicked");
+            Error::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "server::bug",
+                "something went wrong inside the server",
+                "the server's log says what",
+            )
+            .into_response()
+        }
+    };
+    let headers = response.headers_mut();
+    headers.insert(REQUEST_ID, id);
+    protect(headers);
+    if let Some(origin) = allowed {
+        origin.share(headers);
+    }
+    response
+}
+
+impl Guard {
+    /// The answer of a handler, or why the request does not get there.
+    async fn admitted(
+        &self,
+        mut request: Request,
+        next: Next,
+        allowed: &mut Option<Origin>,
+    ) -> Result<Response, Box<Response>> {
+        let refuse = |error: Error| Box::new(error.into_response());
+        let app = &self.app;
+        if request.uri().path_and_query().is_some_and(|uri| uri.as_str().len() > URI_BYTES_MAX) {
+            return Err(refuse(too_long()));
+        }
+        let ends = request.extensions().get::<Ends>().copied();
+        let host = origin::host(&request, &app.settings.hosts, ends).map_err(refuse)?;
+        *allowed = Origin::of(request.headers(), &host, &app.settings.origins).map_err(refuse)?;
+        if let (Some(origin), &Method::OPTIONS) = (&*allowed, request.method())
+            && let Some(answer) = origin.preflight(request.headers())
+        {
+            return Ok(answer);
+        }
+        let path = request.uri().path();
+        if OPEN.contains(&path) {
+            return Ok(next.run(request).await);
+        }
+        let Ok(room) = Arc::clone(&self.requests).try_acquire_owned() else {
+            return Err(Box::new(busy()));
+        };
+        if !path.starts_with(BRIDGE) {
+            let caller = app.auth.resolve(request.headers(), path, ends).await;
+            let caller = caller.map_err(|unknown| Box::new(unknown.into_response()))?;
+            if path == ADMINS_ONLY && !access::is_admin(app, &caller) {
+                return Err(refuse(admins_only()));
+            }
+            request.extensions_mut().insert(caller);
+        }
+        let arrival = app.settings.arrival;
+        let answer = next.run(request.map(|body| arriving(body, arrival))).await;
+        // A stream is under way for as long as it is read.
+        Ok(answer.map(|body| holding(body, room)))
+    }
+}
+
+/// The client's name for its request, if that can be one; else a new one.
+fn request_id(headers: &HeaderMap) -> HeaderValue {
+    let is_plain = |value: &&HeaderValue| {
+        let bytes = value.as_bytes();
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+        (1..=REQUEST_ID_BYTES_MAX).contains(&bytes.len()) && bytes.iter().all(plain)
+    };
+    let given = headers.get(REQUEST_ID).filter(is_plain).cloned();
+    given.unwrap_or_else(|| {
+        HeaderValue::try_from(mint().to_string()).unwrap_or(HeaderValue::from_static("unknown"))
+    })
+}
+
+/// What browsers are told about every answer, unless its handler has told them already.
+fn protect(headers: &mut HeaderMap) {
+    let defaults = [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+    ];
+    for (name, value) in defaults {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+}
+
+fn busy() -> Response {
+    let error = Error::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "server::busy",
+        "the server has as many requests under way as it can have",
+        "try again in a moment",
+    );
+    ([(header::RETRY_AFTER, RETRY_AFTER)], error).into_response()
+}
+
+fn too_long() -> Error {
+    Error::new(
+        StatusCode::URI_TOO_LONG,
+        "server::uri-too-long",
+        format!("the address has more than {URI_BYTES_MAX} bytes"),
+        "put what is long into the body",
+    )
+}
+
+fn admins_only() -> Error {
+    Error::new(
+        StatusCode::FORBIDDEN,
+        "server::admins-only",
+        "this is about everybody, and so for admins alone",
+        "use the token of someone in `group:admin`",
+    )
+}
+
+#[cfg(test)]
+mod tests;

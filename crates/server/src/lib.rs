@@ -23,5 +23,6 @@ mod ui;
 
 pub use app::{App, Build, Builds, Parts, Settings};
 pub use error::Error;
+pub use guard::{is_host, is_origin};
 pub use router::{document, router};
 pub use serve::serve;

@@ -51,6 +51,8 @@ pub(crate) struct Metrics {
     runs: Mutex<BTreeMap<&'static str, u64>>,
     tokens: Mutex<Usage>,
     nano_usd: AtomicU64,
+    /// Handlers that panicked.
+    panics: AtomicU64,
 }
 
 /// One pattern with one method.
@@ -83,6 +85,11 @@ impl Drop for Open {
 }
 
 impl Metrics {
+    /// A handler has panicked.
+    pub(crate) fn panicked(&self) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn answered(&self, route: Option<&str>, method: &Method, status: StatusCode, took: Duration) {
         let route = route.unwrap_or("none").to_owned();
         let mut routes = self.routes();

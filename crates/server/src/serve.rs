@@ -1,26 +1,167 @@
 //! Accepting connections, and letting them go.
 
+use std::convert::Infallible;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use tokio::net::TcpListener;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
 
 use crate::app::App;
+use crate::auth::Ends;
 use crate::metrics;
 use crate::router::router;
+
+/// Most headers of a request.
+const HEADERS_MAX: usize = 100;
+
+/// What the first line and the headers of a request may have together.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Most requests at once over one connection.
+const STREAMS_MAX: u32 = 256;
+
+/// How often the other end of a quiet HTTP/2 connection has to show that it is there.
+const PING_EVERY: Duration = Duration::from_secs(30);
+
+/// How long nothing is accepted when the system has no room for a connection.
+const BREATH: Duration = Duration::from_millis(100);
 
 /// Serves until told to stop, and then until what is under way has reached a safe point or the time is up.
 ///
 /// # Errors
-/// When the listener fails.
+/// When the journal cannot be read.
 pub async fn serve(listener: TcpListener, app: App, stop: CancellationToken) -> io::Result<()> {
-    let service = router(&app);
-    let counting = tokio::spawn(metrics::follow(app.clone()));
-    let farewell = async move {
-        stop.cancelled().await;
-        app.stopping.cancel();
-    };
-    let served = axum::serve(listener, service).with_graceful_shutdown(farewell).await;
-    counting.abort();
-    served
+    app.auth.tokens.load(&*app.journal).await.map_err(io::Error::other)?;
+    // All of them end with this set, which ends with this function.
+    let mut tasks = JoinSet::new();
+    tasks.spawn(metrics::follow(app.clone()));
+    let following = app.clone();
+    tasks.spawn(async move { following.auth.tokens.follow(&*following.journal).await });
+
+    let doors = Doors::new(&app);
+    let (graceful, mut connections) = (GracefulShutdown::new(), JoinSet::new());
+    let room = Arc::new(Semaphore::new(app.settings.connections_max.min(Semaphore::MAX_PERMITS)));
+    loop {
+        let next = accept(&listener, &room);
+        let (stream, ends, room) = tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            Some(_) = connections.join_next() => continue,
+            accepted = next => accepted,
+        };
+        connections.spawn(doors.clone().attend(stream, ends, room, graceful.watcher()));
+    }
+    drop(listener);
+    app.stopping.cancel();
+    if tokio::time::timeout(app.settings.farewell, graceful.shutdown()).await.is_err() {
+        tracing::warn!("some requests did not come to their end in time");
+    }
+    Ok(())
+}
+
+/// The next connection, once there is room for it.
+///
+/// # Cancel safety
+/// Nothing that was accepted is lost: the place is taken before.
+async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> (TcpStream, Ends, OwnedSemaphorePermit) {
+    loop {
+        let Ok(room) = Arc::clone(room).acquire_owned().await else { return std::future::pending().await };
+        match listener.accept().await.and_then(|(stream, peer)| Ok((stream.local_addr()?, stream, peer))) {
+            Ok((local, stream, peer)) => return (stream, Ends { peer, local }, room),
+            Err(error) if is_of_the_other_end(&error) => {}
+            Err(error) => {
+                tracing::warn!(%error, "a connection cannot be accepted");
+                tokio::time::sleep(BREATH).await;
+            }
+        }
+    }
+}
+
+/// Someone came, and was gone again.
+fn is_of_the_other_end(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, NotConnected};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | NotConnected)
+}
+
+/// What every connection is served with.
+#[derive(Clone)]
+struct Doors {
+    service: Router,
+    builder: Arc<auto::Builder<TokioExecutor>>,
+    arrival: Duration,
+}
+
+impl Doors {
+    fn new(app: &App) -> Self {
+        let arrival = app.settings.arrival;
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(arrival)
+            .max_headers(HEADERS_MAX)
+            .max_buf_size(HEAD_BYTES_MAX);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(arrival)
+            .max_concurrent_streams(STREAMS_MAX)
+            .max_header_list_size(HEAD_BYTES_MAX as u32);
+        Self { service: router(app), builder: Arc::new(builder), arrival }
+    }
+
+    /// Serves one connection to its end.
+    async fn attend(self, stream: TcpStream, ends: Ends, _room: OwnedSemaphorePermit, watcher: Watcher) {
+        // What is written is small and wanted at once.
+        let _ = stream.set_nodelay(true);
+        let begun = Arc::new(AtomicBool::new(false));
+        let (service, has_begun) = (self.service, Arc::clone(&begun));
+        let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+            has_begun.store(true, Ordering::Relaxed);
+            request.extensions_mut().insert(ends);
+            let service = service.clone();
+            async move { Ok::<Response, Infallible>(answered(service, request.map(Body::new)).await) }
+        });
+        let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
+        let connection = watcher.watch(connection);
+        tokio::select! {
+            ended = connection => {
+                if let Err(error) = ended {
+                    tracing::debug!(peer = %ends.peer, %error, "a connection broke off");
+                }
+            }
+            // Which version is spoken shows in the first bytes, for which nobody else waits in vain.
+            () = silence(&begun, self.arrival) => tracing::debug!(peer = %ends.peer, "a connection said nothing"),
+        }
+    }
+}
+
+async fn answered(service: Router, request: Request) -> Response {
+    match service.oneshot(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+/// Comes to an end if nothing was asked by then.
+async fn silence(begun: &AtomicBool, patience: Duration) {
+    tokio::time::sleep(patience).await;
+    if begun.load(Ordering::Relaxed) {
+        std::future::pending::<()>().await;
+    }
 }

@@ -27,6 +27,9 @@ pub(super) fn written(app: &App, position: Position) -> String {
     );
     text.single("weir_streams_open", "Streams that are being read.", metrics.open_streams.load(now));
     text.single("weir_sessions_active", "Sessions in memory.", app.engine.active());
+    let name = "weir_panics_total";
+    text.head(name, "counter", "Handlers that panicked; each is a mistake of this program.");
+    let _ = writeln!(text.0, "{name} {}", metrics.panics.load(now));
     runs(metrics, &mut text);
     text.single("weir_journal_position", "The newest position of the journal.", position.0);
     if let Some(bytes) = resident_bytes() {

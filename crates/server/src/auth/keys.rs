@@ -1,0 +1,304 @@
+//! Public keys of whoever signs tokens: a JWKS in a file or behind an address. They are kept, and asked for again when a token
+//! names one that is not known, but not often; what cannot be had again stays as it was.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey};
+use reqwest::Url;
+
+/// The largest set that is read.
+const BYTES_MAX: usize = 256 * 1024;
+
+/// Most keys of a set.
+const KEYS_MAX: usize = 64;
+
+/// How long an address has to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The shortest modulus that counts: 2,048 bits.
+const MODULUS_BYTES_MIN: usize = 256;
+
+/// After so many times the shortest pause, keys are asked for again although none is missing: one may have been withdrawn.
+const STALE_AFTER: u32 = 20;
+
+/// A key, and the one algorithm it is for.
+#[derive(Clone)]
+pub(super) struct Key {
+    pub(super) kid: Option<String>,
+    pub(super) algorithm: Algorithm,
+    pub(super) key: DecodingKey,
+}
+
+/// Where keys are.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// In a file.
+    File(PathBuf),
+    /// Behind an address.
+    Address(Url),
+}
+
+/// Public keys. Clones are the same ones.
+#[derive(Clone)]
+pub struct Keys(Arc<Inner>);
+
+struct Inner {
+    place: Place,
+    client: reqwest::Client,
+    /// The shortest time between two attempts.
+    pause: Duration,
+    known: Mutex<Arc<Vec<Key>>>,
+    /// When it was last tried. Whoever holds it tries.
+    tried: tokio::sync::Mutex<Option<Instant>>,
+}
+
+/// Why there are no keys.
+#[derive(Debug, thiserror::Error)]
+pub enum KeysError {
+    /// That cannot be where keys are.
+    #[error("keys are behind https addresses, or http ones of this machine, and not behind `{0}`")]
+    Address(String),
+    /// They cannot be had.
+    #[error("the keys cannot be read: {0}")]
+    Unreadable(String),
+    /// What is there holds none.
+    #[error("there are no keys in it that could have signed with RS256 or ES256")]
+    None,
+}
+
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Keys").field(&self.0.place).finish()
+    }
+}
+
+impl Place {
+    /// A file, or an address, as it is written.
+    ///
+    /// # Errors
+    /// When it is an address that cannot be trusted.
+    pub fn parse(text: &str) -> Result<Self, KeysError> {
+        if !text.contains("://") {
+            return Ok(Self::File(text.into()));
+        }
+        let bad = || KeysError::Address(text.chars().take(200).collect());
+        let url = Url::parse(text).map_err(|_| bad())?;
+        let is_local = || match url.host_str() {
+            Some("localhost") => true,
+            Some(host) => {
+                let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+                address.is_ok_and(|address| address.is_loopback())
+            }
+            None => false,
+        };
+        let has_secret = !url.username().is_empty() || url.password().is_some();
+        match url.scheme() {
+            _ if has_secret => Err(bad()),
+            "https" => Ok(Self::Address(url)),
+            "http" if is_local() => Ok(Self::Address(url)),
+            _ => Err(bad()),
+        }
+    }
+}
+
+impl Keys {
+    /// Keys of a place. Those of a file must be there; an address may not answer yet.
+    ///
+    /// # Errors
+    /// When there is no file with keys.
+    pub async fn open(place: Place, pause: Duration) -> Result<Self, KeysError> {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(PATIENCE);
+        let client = client.build().map_err(|error| KeysError::Unreadable(error.to_string()))?;
+        let keys = Self(Arc::new(Inner {
+            place,
+            client,
+            pause,
+            known: Mutex::default(),
+            tried: tokio::sync::Mutex::new(None),
+        }));
+        match (&keys.0.place, keys.read().await) {
+            (_, Ok(found)) => keys.set(found),
+            (Place::File(_), Err(error)) => return Err(error),
+            (Place::Address(url), Err(error)) => {
+                tracing::warn!(%url, %error, "the keys that tokens are signed with cannot be had yet");
+            }
+        }
+        *keys.0.tried.lock().await = Some(Instant::now());
+        Ok(keys)
+    }
+
+    /// The keys that may have signed a token which says this about itself.
+    pub(super) async fn candidates(&self, kid: Option<&str>, algorithm: Algorithm) -> Vec<Key> {
+        let found = self.known(kid, algorithm);
+        if !found.is_empty() {
+            self.freshen();
+            return found;
+        }
+        self.refresh(self.0.pause).await;
+        self.known(kid, algorithm)
+    }
+
+    fn known(&self, kid: Option<&str>, algorithm: Algorithm) -> Vec<Key> {
+        let known = Arc::clone(&self.0.known.lock().unwrap_or_else(PoisonError::into_inner));
+        let is_meant = |key: &&Key| {
+            key.algorithm == algorithm && (kid.is_none() || key.kid.is_none() || key.kid.as_deref() == kid)
+        };
+        known.iter().filter(is_meant).cloned().collect()
+    }
+
+    fn set(&self, keys: Vec<Key>) {
+        *self.0.known.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+    }
+
+    /// Asks again beside what goes on, if it was long ago. Nobody waits for it; it ends by its own deadline.
+    fn freshen(&self) {
+        let after = self.0.pause * STALE_AFTER;
+        let is_due = self.0.tried.try_lock().is_ok_and(|tried| tried.is_none_or(|at| at.elapsed() >= after));
+        if is_due {
+            let keys = self.clone();
+            tokio::spawn(async move { keys.refresh(after).await });
+        }
+    }
+
+    /// Asks again, unless somebody has not long ago. Whoever comes meanwhile waits for the same answer.
+    async fn refresh(&self, pause: Duration) {
+        let mut tried = self.0.tried.lock().await;
+        if tried.is_some_and(|at| at.elapsed() < pause) {
+            return;
+        }
+        let read = self.read().await;
+        *tried = Some(Instant::now());
+        match read {
+            Ok(found) => self.set(found),
+            Err(error) => tracing::warn!(%error, "the keys that tokens are signed with stay as they were"),
+        }
+    }
+
+    async fn read(&self) -> Result<Vec<Key>, KeysError> {
+        let bytes = match &self.0.place {
+            Place::File(path) => file(path.clone()).await?,
+            Place::Address(url) => fetched(&self.0.client, url).await?,
+        };
+        parsed(&bytes)
+    }
+}
+
+async fn file(path: PathBuf) -> Result<Vec<u8>, KeysError> {
+    use tokio::io::AsyncReadExt;
+    let wrong = |error: std::io::Error| KeysError::Unreadable(error.to_string());
+    let file = tokio::fs::File::open(path).await.map_err(wrong)?;
+    let mut bytes = Vec::new();
+    file.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes).await.map_err(wrong)?;
+    bounded(bytes)
+}
+
+async fn fetched(client: &reqwest::Client, url: &Url) -> Result<Vec<u8>, KeysError> {
+    // The address may hold what is nobody's business.
+    let wrong = |error: reqwest::Error| KeysError::Unreadable(error.without_url().to_string());
+    let response = client.get(url.clone()).send().await.map_err(wrong)?;
+    if !response.status().is_success() {
+        return Err(KeysError::Unreadable(format!("the answer is {}", response.status())));
+    }
+    let (mut bytes, mut pieces) = (Vec::new(), response.bytes_stream());
+    while let Some(piece) = pieces.next().await {
+        bytes.extend_from_slice(&piece.map_err(wrong)?);
+        bytes = bounded(bytes)?;
+    }
+    Ok(bytes)
+}
+
+fn bounded(bytes: Vec<u8>) -> Result<Vec<u8>, KeysError> {
+    match bytes.len() > BYTES_MAX {
+        true => Err(KeysError::Unreadable(format!("there are more than {BYTES_MAX} bytes"))),
+        false => Ok(bytes),
+    }
+}
+
+/// The keys of a set that can be used. Others in it are somebody else's business.
+fn parsed(bytes: &[u8]) -> Result<Vec<Key>, KeysError> {
+    let set: serde_json::Value =
+        serde_json::from_slice(bytes).map_err(|error| KeysError::Unreadable(error.to_string()))?;
+    let listed = set.get("keys").and_then(serde_json::Value::as_array).ok_or(KeysError::None)?;
+    // A kind of key that is not known does not spoil the others.
+    let keys = listed.iter().filter_map(|key| serde_json::from_value::<Jwk>(key.clone()).ok());
+    let set = JwkSet { keys: keys.take(KEYS_MAX).collect() };
+    let keys: Vec<Key> = set.keys.iter().filter_map(usable).collect();
+    if keys.is_empty() { Err(KeysError::None) } else { Ok(keys) }
+}
+
+fn usable(jwk: &Jwk) -> Option<Key> {
+    if jwk.common.public_key_use.as_ref().is_some_and(|used| *used != PublicKeyUse::Signature) {
+        return None;
+    }
+    let algorithm = match &jwk.algorithm {
+        AlgorithmParameters::RSA(key) if is_long(&key.n) => Algorithm::RS256,
+        AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P256 => Algorithm::ES256,
+        _ => return None,
+    };
+    let said = jwk.common.key_algorithm.map(|said| said.to_string());
+    if said.is_some_and(|said| said != format!("{algorithm:?}")) {
+        return None;
+    }
+    Some(Key { kid: jwk.common.key_id.clone(), algorithm, key: DecodingKey::from_jwk(jwk).ok()? })
+}
+
+fn is_long(modulus: &str) -> bool {
+    use base64::Engine as _;
+    let bytes = base64::prelude::BASE64_URL_SAFE_NO_PAD.decode(modulus).unwrap_or_default();
+    bytes.iter().skip_while(|byte| **byte == 0).count() >= MODULUS_BYTES_MIN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_keys_may_be() {
+        for good in [
+            "keys.json",
+            "https://id.example/jwks",
+            "http://127.0.0.1:9/jwks",
+            "http://[::1]/j",
+            "http://localhost/j",
+        ] {
+            assert!(Place::parse(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "http://id.example/jwks",
+            "http://127.0.0.1.evil.example/",
+            "ftp://localhost/",
+            "https://ada:word@id.example/",
+            "file:///etc/passwd",
+            "https://",
+        ] {
+            assert!(matches!(Place::parse(bad), Err(KeysError::Address(_))), "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_keys_that_sign_with_what_they_are_for_count() {
+        let n = base64::Engine::encode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, [0x81; 256]);
+        let short = base64::Engine::encode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, [0x81; 128]);
+        let set = serde_json::json!({"keys": [
+            {"kty": "RSA", "kid": "a", "n": n, "e": "AQAB"},
+            {"kty": "RSA", "kid": "enc", "use": "enc", "n": n, "e": "AQAB"},
+            {"kty": "RSA", "kid": "ps", "alg": "PS256", "n": n, "e": "AQAB"},
+            {"kty": "RSA", "kid": "short", "n": short, "e": "AQAB"},
+            {"kty": "oct", "kid": "shared", "k": n},
+            {"kty": "unheard-of"},
+            7,
+        ]});
+        let keys = parsed(set.to_string().as_bytes()).unwrap();
+        let kids: Vec<_> = keys.iter().map(|key| (key.kid.as_deref(), key.algorithm)).collect();
+        assert_eq!(kids, [(Some("a"), Algorithm::RS256)]);
+        for none in ["{}", r#"{"keys":[]}"#, r#"{"keys":{}}"#, "[]"] {
+            assert!(matches!(parsed(none.as_bytes()), Err(KeysError::None)), "{none}");
+        }
+        assert!(matches!(parsed(b"<html>"), Err(KeysError::Unreadable(_))));
+    }
+}

@@ -1,0 +1,103 @@
+//! Bodies that have to arrive, and bodies that hold on to something.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::BoxError;
+use axum::body::{Body, Bytes, HttpBody};
+use hyper::body::{Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, Sleep};
+
+/// What a body has to come in at, in the long run. Slower is no network that anybody has, but a connection held on purpose.
+const BYTES_PER_SECOND_MIN: u64 = 32 * 1024;
+
+/// A body did not arrive in time.
+#[derive(Debug, thiserror::Error)]
+#[error("the body took too long to arrive")]
+pub(crate) struct Late;
+
+/// A body that fails with [`Late`] if it stays away: it has this long, and longer the more of it has come.
+pub(super) fn arriving(body: Body, patience: Duration) -> Body {
+    if body.is_end_stream() {
+        return body;
+    }
+    Body::new(Arriving { body, began: Instant::now(), patience, bytes: 0, sleep: None })
+}
+
+struct Arriving {
+    body: Body,
+    began: Instant,
+    patience: Duration,
+    bytes: u64,
+    /// Made when somebody has to wait.
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl HttpBody for Arriving {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
+            if let Some(Ok(frame)) = &frame {
+                this.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+                let extra = Duration::from_secs(this.bytes / BYTES_PER_SECOND_MIN);
+                if let Some(sleep) = &mut this.sleep {
+                    sleep.as_mut().reset(this.began + this.patience + extra);
+                }
+            }
+            return Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)));
+        }
+        let until = this.began + this.patience;
+        let sleep = this.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
+        ready!(sleep.as_mut().poll(context));
+        Poll::Ready(Some(Err(Late.into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A body that holds a place until it is read or given up.
+pub(super) fn holding(body: Body, room: OwnedSemaphorePermit) -> Body {
+    if body.is_end_stream() {
+        return body;
+    }
+    Body::new(Holding { body, _room: room })
+}
+
+struct Holding {
+    body: Body,
+    _room: OwnedSemaphorePermit,
+}
+
+impl HttpBody for Holding {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
