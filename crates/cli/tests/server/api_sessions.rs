@@ -115,7 +115,7 @@ async fn what_cannot_be_said_is_told() {
         1,
         "nothing was begun"
     );
-    insta::assert_snapshot!(server.post("/agents/nobody/chat", &json!({"message": "x"})).await.text(), @"");
+    insta::assert_snapshot!(server.post("/agents/nobody/chat", &json!({"message": "x"})).await.text(), @r#"{"error":{"code":"server::not-found","message":"there is no such agent","help":"look for it in the list"}}"#);
 }
 
 #[tokio::test]
@@ -329,4 +329,48 @@ async fn approvals_are_decided_with_other_arguments_or_not_at_all() {
     );
     let ghost = format!("/sessions/{session}/approvals/01J9ZDQ8M3E4F5G6H7J8K9MNPQ");
     assert_eq!(server.post(&ghost, &json!({"decision": "deny"})).await.error().0, 404);
+}
+
+#[tokio::test]
+async fn whoever_waits_too_long_is_told_where_to_look() {
+    let project = Project::new();
+    let model = std::fs::read_to_string(project.path().join("models/helper.yaml")).unwrap();
+    project.write("models/helper.yaml", &model.replace("delay: 15ms", "delay: 80ms"));
+    project.build();
+    let server = project.serve().arg("--patience=1").start().await;
+    let body = json!({"message": "slow"});
+    let late = Answer::to(server.posting("/agents/helper/chat", &body).header("idempotency-key", "k")).await;
+    assert_eq!(late.status, 202, "{}", late.text());
+    let told = late.json();
+    assert_eq!((&told["status"], late.header("x-weir-run")), (&json!("running"), told["run"].as_str()));
+    assert_eq!(late.header("location"), Some(&*format!("/sessions/{}", id(&told))));
+    let events = server.get(told["events"].as_str().unwrap()).await.ok();
+    assert_eq!(events["events"][0]["kind"], "session.created");
+    until(&server, &id(&told), "idle").await;
+    // The same request waits for the same run.
+    let turn =
+        Answer::to(server.posting("/agents/helper/chat", &body).header("idempotency-key", "k")).await.ok();
+    assert_eq!(
+        (&turn["session"], &turn["run"], &turn["stop"]),
+        (&told["session"], &told["run"], &json!("end"))
+    );
+    assert_eq!(server.get("/sessions").await.ok()["sessions"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn nobody_approves_their_own_where_four_eyes_are_wanted() {
+    let project = Project::new();
+    let text = std::fs::read_to_string(project.path().join("weir.yaml")).unwrap();
+    project.write("weir.yaml", &format!("{text}four_eyes: true\n"));
+    project.build();
+    let server = project.serve().start().await;
+    let turn = chat(&server, "careful", "refund 5").await;
+    let path = format!("/sessions/{}/approvals/{}", id(&turn), turn["approvals"][0]["id"].as_str().unwrap());
+    let refused = server.post(&path, &json!({"decision": "allow"})).await;
+    assert_eq!(refused.error(), (403, "engine::denied".into()));
+    assert_eq!(
+        server.get("/approvals").await.ok()["approvals"].as_array().unwrap().len(),
+        1,
+        "it still waits"
+    );
 }

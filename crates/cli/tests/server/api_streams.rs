@@ -191,3 +191,11 @@ async fn blobs_have_the_names_they_deserve() {
     server.post("/streams/large/events", &json!({"events": [{"kind": "a.b", "payload": text}]})).await.ok();
     assert_eq!(server.get("/streams/large/events").await.ok()["events"][0]["payload"], text.as_str());
 }
+
+#[tokio::test]
+async fn a_blob_that_is_too_large_is_not_kept() {
+    let server = Project::empty().serve_as(&["serve", "--max-blob=1000"]).start().await;
+    assert_eq!(put(&server, "/blobs", &[1; 1_001]).await.error(), (413, "server::too-large".into()));
+    let stored = put(&server, "/blobs", &[1; 1_000]).await.ok();
+    assert_eq!(server.get(&format!("/blobs/{}", stored["hash"].as_str().unwrap())).await.body.len(), 1_000);
+}
