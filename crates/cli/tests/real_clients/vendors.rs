@@ -192,3 +192,33 @@ async fn ai_sdk_with_a_compatible_server() {
         out["failed"]
     );
 }
+
+#[tokio::test]
+async fn strangers_are_told_in_each_vendors_own_class() {
+    let project = Project::new();
+    let issued = project.json(&["token", "issue", "--principal", "user:alice"]);
+    let server = project.serve().arg("--auth-tokens").start().await;
+    let ask = |script: &str, part: &str, more: Value| {
+        let mut told = told(&server, part);
+        told.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        python(script, &told)
+    };
+    let out = ask("openai_chat", "stranger", json!({"key": "wrong"}));
+    assert_eq!(
+        out["stranger"],
+        json!({"class": "AuthenticationError", "status": 401, "code": "invalid_api_key", "param": null})
+    );
+    let out = ask("anthropic_messages", "stranger", json!({"key": "wrong"}));
+    assert_eq!(
+        out["stranger"],
+        json!({"class": "AuthenticationError", "status": 401, "type": "authentication_error", "request_id": true})
+    );
+    // Either of the headers that Anthropic's client can send.
+    for how in ["key", "token"] {
+        let out = ask("anthropic_messages", "who", json!({how: issued["token"]}));
+        assert_eq!(out["answer"], "You said: hi", "{how}");
+    }
+    // The agents that she may talk to, and no others.
+    let out = ask("openai_chat", "turn", json!({"key": issued["token"]}));
+    assert_eq!(out["models"], json!(["boss", "careful", "helper"]));
+}

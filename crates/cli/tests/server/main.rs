@@ -17,3 +17,4 @@ mod serving;
 mod stopping;
 mod streaming;
 mod telling;
+mod ui;
