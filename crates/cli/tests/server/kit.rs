@@ -11,6 +11,7 @@
 
 #![allow(dead_code, unused_imports, reason = "a kit has more in it than one day's tests need")]
 
+mod people;
 mod project;
 mod server;
 mod sse;
@@ -18,6 +19,7 @@ mod sse;
 use std::future::Future;
 use std::time::Duration;
 
+pub(crate) use self::people::{Person, token};
 pub(crate) use self::project::{Project, Ran, Serving};
 pub(crate) use self::server::{Answer, Down, Server, Told, client};
 pub(crate) use self::sse::{Frame, Frames};

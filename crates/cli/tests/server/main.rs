@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]
 
+mod auth_jwt;
+mod auth_tokens;
 mod compat;
 mod deploying;
+mod hostile;
+mod isolation;
 mod kit;
 mod load;
 mod reconnect;
