@@ -4,3 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]
 
 mod clients;
+#[path = "../server/kit.rs"]
+mod kit;
+mod schemathesis;
+mod vendors;

@@ -2,6 +2,7 @@
 //! back.
 
 mod hostile;
+mod owners;
 mod streamed;
 
 use std::time::Duration;

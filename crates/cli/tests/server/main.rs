@@ -2,9 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]
 
+mod api_examples;
+mod api_once;
+mod api_sessions;
+mod api_streams;
 mod auth_jwt;
 mod auth_tokens;
 mod compat;
+mod counting;
 mod deploying;
 mod hostile;
 mod isolation;
@@ -13,4 +18,7 @@ mod load;
 mod reconnect;
 mod reloading;
 mod serving;
+mod stopping;
 mod streaming;
+mod telling;
+mod ui;

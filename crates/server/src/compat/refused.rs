@@ -30,7 +30,7 @@ pub(crate) struct Refused {
     /// Whether clients that try again by themselves are told not to: what was said is kept, and would be said twice.
     is_said: bool,
     /// What was begun before it went wrong.
-    ids: HeaderMap,
+    ids: Option<Box<HeaderMap>>,
 }
 
 /// Whose clients ask.
@@ -59,14 +59,7 @@ impl Refused {
         code: impl Into<Cow<'static, str>>,
         message: impl Into<String>,
     ) -> Self {
-        Self {
-            status,
-            code: code.into(),
-            message: message.into(),
-            param: None,
-            is_said: false,
-            ids: HeaderMap::new(),
-        }
+        Self { status, code: code.into(), message: message.into(), param: None, is_said: false, ids: None }
     }
 
     /// A field that is wrong.
@@ -112,7 +105,7 @@ impl Refused {
 
     /// The same, of a run that has begun: it can be looked for.
     pub(super) fn of(self, begun: &Begun) -> Self {
-        Self { is_said: true, ids: ids(begun), ..self }
+        Self { is_said: true, ids: Some(Box::new(ids(begun))), ..self }
     }
 
     /// As this vendor's clients know errors.
@@ -185,7 +178,8 @@ impl From<Error> for Refused {
 /// In no shape yet: [`shaped`] gives it the one of the vendor whose client asks.
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        let mut response = (self.status, self.ids.clone()).into_response();
+        let ids = self.ids.as_deref().cloned().unwrap_or_default();
+        let mut response = (self.status, ids).into_response();
         response.extensions_mut().insert(Arc::new(self));
         response
     }

@@ -1,0 +1,63 @@
+//! `/metrics`: what is counted, and that nobody can make up labels.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::kit::{Answer, Project, Server};
+
+/// The value of one line.
+async fn value(server: &Server, line: &str) -> Option<f64> {
+    let text = server.get("/metrics").await.text().to_owned();
+    text.lines().find_map(|told| told.strip_prefix(line)?.strip_prefix(' ')?.parse().ok())
+}
+
+#[tokio::test]
+async fn requests_runs_tokens_and_streams_are_counted() {
+    let server = Project::new().serve().start().await;
+    for _ in 0..3 {
+        server.say("helper", "hello", None).await;
+    }
+    server.say("helper", "fail", None).await;
+    server.say("helper", "weather in Oslo", None).await;
+    let mut open = server.stream("/agents/helper/chat/stream", &json!({ "message": "slow" })).await;
+    open.next().await.unwrap();
+    let labels = r#"{route="/agents/{name}/chat/stream",method="POST",status="200"}"#;
+    assert_eq!(value(&server, &format!("weir_http_requests_total{labels}")).await, Some(6.0));
+    let labels = r#"{route="/agents/{name}/chat/stream",method="POST",le="+Inf"}"#;
+    assert_eq!(
+        value(&server, &format!("weir_http_request_duration_seconds_bucket{labels}")).await,
+        Some(6.0)
+    );
+    assert_eq!(value(&server, "weir_streams_open").await, Some(1.0));
+    assert!(value(&server, "weir_sessions_active").await >= Some(1.0));
+    drop(open.all().await);
+    assert_eq!(value(&server, "weir_streams_open").await, Some(0.0));
+    assert_eq!(value(&server, r#"weir_runs_total{stop="end"}"#).await, Some(5.0));
+    assert_eq!(value(&server, r#"weir_runs_total{stop="failed"}"#).await, Some(1.0));
+    assert!(value(&server, r#"weir_tokens_total{kind="input"}"#).await >= Some(150.0));
+    assert!(value(&server, "weir_journal_position").await > Some(10.0));
+    assert_eq!(value(&server, "weir_cost_usd_total").await, Some(0.0));
+    // What a scraper must be able to read: each name once with its type, and no line without a number.
+    let text = server.get("/metrics").await.text().to_owned();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (_, number) = line.rsplit_once(' ').unwrap();
+        assert!(number.parse::<f64>().is_ok(), "{line}");
+    }
+    let types: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+    let mut once = types.clone();
+    once.dedup();
+    assert_eq!(types, once);
+}
+
+#[tokio::test]
+async fn nobody_can_make_up_labels() {
+    let server = Project::new().serve().start().await;
+    for n in 0..20 {
+        let method = Method::from_bytes(format!("MADEUP{n}").as_bytes()).unwrap();
+        Answer::to(server.request(method, &format!("/made-up-{n}"))).await;
+        server.get(&format!("/agents/made-up-{n}/status")).await;
+    }
+    let text = server.get("/metrics").await.text().to_owned();
+    assert!(!text.to_lowercase().contains("made"), "{text}");
+    assert!(text.contains(r#"route="none",method="other""#), "{text}");
+}

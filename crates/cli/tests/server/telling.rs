@@ -1,0 +1,226 @@
+//! What a server tells: its log, its refusals to start, its help.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::kit::{Project, client, within};
+
+/// What a server that is stopped at this line has told so far, for people.
+fn told_until(project: &Project, args: &[&str], last: &str) -> String {
+    let mut command = project.command();
+    command.args(args).args(["--port", "0"]).stderr(Stdio::piped()).stdout(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut pipe = BufReader::new(child.stderr.take().unwrap());
+    let mut text = String::new();
+    while !text.contains(last) {
+        assert_ne!(pipe.read_line(&mut text).unwrap(), 0, "{text}");
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    pipe.read_to_string(&mut text).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    text
+}
+
+/// Without what differs from run to run: times, ports, hashes.
+fn masked(text: &str) -> String {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let words = line.split(' ').map(|word| match word.split_once('=') {
+            Some(("took_ms", _)) => "took_ms=[n]".to_owned(),
+            Some(("manifest", _)) => "manifest=[hash]".to_owned(),
+            Some(("url", _)) => "url=http://127.0.0.1:[port]".to_owned(),
+            _ if word.len() == 27 && word.ends_with('Z') => "[time]".to_owned(),
+            _ => word.to_owned(),
+        });
+        lines.push(words.collect::<Vec<_>>().join(" "));
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn each_stage_of_starting_and_stopping_is_a_line() {
+    let text = told_until(&Project::new(), &["serve", "--manifest", "latest"], "listening");
+    insta::assert_snapshot!(masked(&text), @r#"
+    [time]  INFO journal opened data_dir=.weir took_ms=[n]
+    [time]  INFO manifest loaded manifest=[hash] agents=4 took_ms=[n]
+    [time]  INFO engine started took_ms=[n]
+    [time]  INFO listening url=http://127.0.0.1:[port] took_ms=[n]
+    [time]  INFO stopping: nothing new is accepted signal="SIGTERM"
+    [time]  INFO stopped
+    "#);
+}
+
+#[test]
+fn mistakes_look_as_in_a_build_and_are_between_the_lines() {
+    let project = Project::empty();
+    project.write("weir.yaml", "project: p\n");
+    project.write("agents/echo/spec.yaml", "name: echo\nmodel: offline/ekko\ndescription: Repeats.\n");
+    let built = project.run(&["build"]).stderr;
+    let text = told_until(&project, &["run"], "listening");
+    assert!(text.contains(built.trim_end()), "{text}");
+    insta::assert_snapshot!(masked(&text), @r#"
+    [time]  INFO journal opened data_dir=.weir took_ms=[n]
+    error[spec::unknown-model]: unknown model `offline/ekko`
+       ╭─[agents/echo/spec.yaml:2:8]
+     1 │ name: echo
+     2 │ model: offline/ekko
+       ·        ────────────
+       ╰────
+    help: write `provider/name`; add a model the catalog lacks under `models:` in weir.yaml; `offline/echo` needs no network
+    [time] ERROR there is no build yet: it comes when the mistakes are mended
+    [time]  INFO engine started took_ms=[n]
+    [time]  INFO listening url=http://127.0.0.1:[port] took_ms=[n]
+    [time]  INFO stopping: nothing new is accepted signal="SIGTERM"
+    [time]  INFO stopped
+    "#);
+}
+
+#[test]
+fn what_stands_in_the_way_of_a_start_is_said() {
+    let project = Project::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let refused = |project: &Project, args: &[&str]| {
+        let ran = project.run(&[&["serve"], args].concat());
+        let text = ran.stderr.replace(&*project.path().to_string_lossy(), "[dir]");
+        let text = masked(&text.replace(&port.to_string(), "[port]"));
+        format!("exit {}\n{}", ran.code, text.trim_end())
+    };
+    insta::assert_snapshot!(refused(&project, &["--port", &port.to_string()]), @r#"
+    exit 2
+    error: cannot listen on 127.0.0.1:[port]
+      caused by: Address already in use (os error 98)
+    help: choose another port with `--port N`; `--port 0` takes any that is free
+    "#);
+    insta::assert_snapshot!(refused(&project, &["--port", "0", "--manifest", "feed"]), @r#"
+    exit 1
+    [time]  INFO journal opened data_dir=.weir took_ms=[n]
+    error: there is no manifest `feed`
+    help: manifests are in `.weir/build`; `weir build` makes one
+    "#);
+    insta::assert_snapshot!(refused(&project, &["--port", "70000"]), @r#"
+    exit 2
+    error: invalid value '70000' for '--port <PORT>': 70000 is not in 0..=65535
+
+    For more information, try '--help'.
+    "#);
+
+    // A data directory that is none, and a journal that is none.
+    let project = Project::empty();
+    project.write("file", "not a directory");
+    insta::assert_snapshot!(refused(&project, &["--port", "0", "--data-dir", "file"]), @r#"
+    exit 2
+    error: `file` is not a directory
+    help: name a directory with `--data-dir DIR`
+    "#);
+    project.write("data/journal.db", &"this is no journal. ".repeat(100));
+    insta::assert_snapshot!(refused(&project, &["--port", "0", "--data-dir", "data"]), @r#"
+    exit 2
+    error: `data/journal.db` is not a journal
+    help: move that file away, or choose another directory with `--data-dir DIR`
+    "#);
+    assert!(!project.data().exists(), "nothing was made");
+}
+
+#[test]
+fn a_level_that_is_none_is_refused_and_one_that_is_decides_what_is_told() {
+    let project = Project::new();
+    let ran = project.serve().env("LOG_LEVEL", "loud").refused();
+    assert_eq!(ran.code, 2);
+    assert!(ran.stderr.contains("cli::log-level"), "{}", ran.stderr);
+    let levels = |level: &str| {
+        let mut command = project.command();
+        command.args(["serve", "--json", "--port", "0", "--manifest", "feed"]).env("LOG_LEVEL", level);
+        let text = String::from_utf8(command.output().unwrap().stderr).unwrap();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        lines.filter_map(|line| line["level"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    assert_eq!(levels("debug"), ["DEBUG", "INFO"]);
+    assert_eq!(levels("info"), ["INFO"]);
+    assert_eq!(levels("warn"), [""; 0]);
+}
+
+#[tokio::test]
+async fn the_flag_counts_more_than_the_environment() {
+    let project = Project::new();
+    let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (port, silent) = (free(), "off");
+    let mut command = project.command();
+    command.args(["serve"]).env("PORT", port.to_string()).env("LOG_LEVEL", silent);
+    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let client = client();
+    let answered = async {
+        while client.get(format!("http://127.0.0.1:{port}/health")).send().await.is_err() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    within("the port of the environment answers", answered).await;
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let mut text = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!((child.wait().unwrap().code(), text.as_str()), (Some(0), ""), "silent as it was told to be");
+
+    let server = project.serve().env("PORT", &port.to_string()).start().await;
+    assert_ne!(server.port, port);
+}
+
+#[test]
+fn help_has_examples() {
+    let project = Project::empty();
+    let help = project.ok(&["help", "serve"]);
+    for words in ["weir build && weir serve --manifest latest", "PORT=3000 LOG_LEVEL=debug", "curl http://"] {
+        assert!(help.contains(words), "{help}");
+    }
+    assert!(project.ok(&["help", "run"]).contains("weir init my-agents && cd my-agents && weir run"));
+    let own = |command: &str| {
+        let help = project.ok(&["help", command]);
+        let (own, rest) = help.split_once("Global options:").unwrap();
+        let (_, examples) = rest.split_once("Examples:").unwrap();
+        format!("{own}[…]\n\nExamples:{}", examples.trim_end())
+    };
+    insta::assert_snapshot!(own("deploy"), @r#"
+    Let new sessions begin with another build, also where a server runs
+
+    Usage: weir deploy [OPTIONS] <HASH|latest>
+
+    Arguments:
+      <HASH|latest>
+              The build: its hash, the beginning of one, or `latest`
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    […]
+
+    Examples:
+      weir build && weir deploy latest
+      weir deploy 4f1c
+      weir rollback
+    "#);
+    insta::assert_snapshot!(own("rollback"), @r#"
+    Go back to the build that was deployed before
+
+    Usage: weir rollback [OPTIONS]
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    […]
+
+    Examples:
+      weir build && weir deploy latest
+      weir deploy 4f1c
+      weir rollback
+    "#);
+}
