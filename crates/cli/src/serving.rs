@@ -16,8 +16,8 @@ use weir_blobs::Blobs;
 use weir_journal::Journal;
 use weir_journal_sqlite::SqliteJournal;
 use weir_server::auth::Auth;
-use weir_server::{App, Parts, Settings, serve};
-use weir_types::{Explain, Fault};
+use weir_server::{App, Parts, Settings, check_bridge_secret, serve};
+use weir_types::{Explain, Fault, Secret};
 
 use crate::admission::{AuthArgs, LimitArgs};
 use crate::agents::Makings;
@@ -46,6 +46,9 @@ pub(crate) struct ServerArgs {
     port: u16,
     #[command(flatten)]
     tools: ToolArgs,
+    /// Serve the fixtures of the MCP conformance suite at `/conformance/mcp`, for tests.
+    #[arg(long, hide = true)]
+    mcp_conformance_fixtures: bool,
     #[command(flatten)]
     auth: AuthArgs,
     #[command(flatten)]
@@ -146,7 +149,27 @@ pub(crate) async fn prepare(
     let makings = Makings::new(directory, &context.data_dir, &args.tools);
     let served = Served::new(makings.over(Arc::clone(&journal), Arc::clone(&blobs)), sticks);
     let data_dir = context.data_dir.clone();
+    let settings =
+        Settings { bridge_secret: bridge_secret(), mcp_fixtures: args.mcp_conformance_fixtures, ..settings };
     Ok(Prepared { began, journal, served, blobs, data_dir, auth, settings, listener, signals })
+}
+
+/// The variable that holds what the tokens of the bridge are derived from.
+pub(crate) const BRIDGE_SECRET: &str = "WEIR_BRIDGE_SECRET";
+
+/// What the tokens of the bridge are derived from. One that is too short opens nothing, and says so.
+fn bridge_secret() -> Option<Secret> {
+    let secret = Secret::new(std::env::var(BRIDGE_SECRET).ok()?);
+    match check_bridge_secret(&secret) {
+        Ok(()) => {
+            info!("the bridge is open");
+            Some(secret)
+        }
+        Err(error) => {
+            warn!(variable = BRIDGE_SECRET, help = %error.help(), "the bridge stays closed: {error}");
+            None
+        }
+    }
 }
 
 impl Prepared {

@@ -55,6 +55,11 @@ impl Updates {
         }
     }
 
+    /// The newest event that was told.
+    pub fn seen(&self) -> Seq {
+        self.seen
+    }
+
     /// The next piece of news.
     ///
     /// # Errors

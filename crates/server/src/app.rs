@@ -14,6 +14,7 @@ use weir_types::Hash;
 
 use crate::auth::Auth;
 use crate::idempotency::Requests;
+use crate::mcp::Doors;
 use crate::metrics::Metrics;
 
 /// What a server is made of. `cli` puts it together.
@@ -119,6 +120,7 @@ pub struct Inner {
     pub(crate) requests: Requests,
     /// Told when the server is about to stop: what would go on by itself, such as a stream, comes to its end.
     pub(crate) stopping: CancellationToken,
+    pub(crate) mcp: Doors,
     /// What goes on after the request that began it.
     pub(crate) tasks: TaskTracker,
 }
@@ -128,6 +130,8 @@ impl App {
     pub fn new(parts: Parts) -> Self {
         let Parts { engine, journal, blobs, builds, auth, settings } = parts;
         let bare = provision::bare_gate(auth.admins.clone());
+        let stopping = CancellationToken::new();
+        let mcp = Doors::new(&settings, &stopping);
         Self(Arc::new(Inner {
             engine,
             journal,
@@ -138,7 +142,8 @@ impl App {
             settings,
             metrics: Metrics::default(),
             requests: Requests::default(),
-            stopping: CancellationToken::new(),
+            stopping,
+            mcp,
             tasks: TaskTracker::new(),
         }))
     }

@@ -24,5 +24,6 @@ mod ui;
 pub use app::{App, Build, Builds, Parts, Settings};
 pub use error::Error;
 pub use guard::{is_host, is_origin};
+pub use mcp::{BridgeSecretError, bridge_token, check_bridge_secret};
 pub use router::{document, router};
 pub use serve::serve;

@@ -1,5 +1,6 @@
 //! `weir session`: look at sessions, speak to them, and take them in hand.
 
+mod bridge;
 mod change;
 mod list;
 mod overview;
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     Halt(change::WhyArgs),
     /// End a session for good.
     Close(change::WhyArgs),
+    /// Print the token by which a remote runner calls a session's tools over `/bridge/mcp`.
+    BridgeToken(bridge::Args),
 }
 
 /// The arguments of `weir session history`.
@@ -74,6 +77,7 @@ pub(crate) async fn run(command: &Command, context: &mut Context) -> Outcome {
         Command::Fork(args) => change::fork(args, context).await,
         Command::Halt(args) => change::halt(args, context).await,
         Command::Close(args) => change::close(args, context).await,
+        Command::BridgeToken(args) => bridge::run(args, context).await,
     }
 }
 

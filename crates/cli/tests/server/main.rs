@@ -13,3 +13,4 @@ mod serving;
 mod stopping;
 mod streaming;
 mod telling;
+mod ui;

@@ -111,11 +111,9 @@ impl Door {
             None if begins_a_session(&request) && self.is_full().await => return full(),
             None => {}
         }
-        let service = StreamableHttpService::new(
-            move || Ok(speaker.clone()),
-            Arc::clone(&self.sessions),
-            self.config(),
-        );
+        let config = self.config(request.method());
+        let service =
+            StreamableHttpService::new(move || Ok(speaker.clone()), Arc::clone(&self.sessions), config);
         let reply = service.handle(request).await;
         if session.is_none()
             && let Some(begun) = reply.headers().get(SESSION).and_then(|id| id.to_str().ok())
@@ -128,15 +126,17 @@ impl Door {
         reply
     }
 
-    fn config(&self) -> StreamableHttpServerConfig {
+    fn config(&self, method: &Method) -> StreamableHttpServerConfig {
         let single = self.rules.lifecycle == Lifecycle::Single;
+        // What is only listened to ends with the server; what was asked for may come to its end.
+        let ends = if method == Method::GET { self.closing.clone() } else { CancellationToken::new() };
         StreamableHttpServerConfig::default()
             .with_allowed_hosts(self.rules.hosts.iter().cloned())
             .with_legacy_session_mode(!single)
             .with_json_response(single)
             .with_sse_keep_alive(Some(self.rules.keep_alive))
             .with_max_request_body_bytes(self.rules.body_bytes_max)
-            .with_cancellation_token(self.closing.clone())
+            .with_cancellation_token(ends)
     }
 
     /// Whether there are as many sessions as there may be. Those that have ended are forgotten on the way.
