@@ -6,4 +6,5 @@
 mod clients;
 #[path = "../server/kit.rs"]
 mod kit;
+mod ui;
 mod vendors;
