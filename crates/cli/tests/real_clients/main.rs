@@ -7,4 +7,5 @@ mod clients;
 #[path = "../server/kit.rs"]
 mod kit;
 mod schemathesis;
+mod ui;
 mod vendors;
