@@ -5,6 +5,7 @@
 mod compat;
 mod counting;
 mod deploying;
+mod ingesting;
 mod kit;
 mod load;
 mod reconnect;
