@@ -7,6 +7,7 @@ mod counting;
 mod deploying;
 mod kit;
 mod load;
+mod mcp;
 mod reconnect;
 mod reloading;
 mod serving;
