@@ -13,6 +13,8 @@ mod files;
 mod health;
 mod openapi;
 mod page;
+#[cfg(test)]
+mod reference;
 mod sessions;
 mod streams;
 pub(crate) mod views;

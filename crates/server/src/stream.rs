@@ -14,15 +14,9 @@ mod progress;
 mod respond;
 mod routes;
 
-pub(crate) use self::begin::{Begun, Turn, begin, locate};
+pub(crate) use self::begin::{Begun, Turn, begin, begin_at, locate};
 pub(crate) use self::feed::Feed;
-#[allow(unused_imports, reason = "the routes of the AI SDK are on their way")]
-pub(crate) use self::feed::Scope;
 pub(crate) use self::frame::Chunk;
-#[allow(unused_imports, reason = "the routes of the AI SDK are on their way")]
-pub(crate) use self::frame::FrameId;
 pub(crate) use self::item::{Asked, End, Item, Piece};
-#[allow(unused_imports, reason = "the routes of the AI SDK are on their way")]
-pub(crate) use self::respond::last_event_id;
 pub(crate) use self::respond::{Leaving, Source, respond};
 pub(crate) use self::routes::{refuse_last_event_id, routes};

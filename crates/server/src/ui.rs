@@ -1,9 +1,181 @@
 //! The routes of the AI SDK's chat transport.
+//!
+//! A chat is a session: the one whose id follows from who asks, the agent and the chat's id. So it is found again without anything
+//! being kept, and two people with the same chat id have two sessions.
 
+mod messages;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use weir_engine::{Address, EngineError};
+use weir_kernel::{ApprovalDenied, ApprovalGranted, Scope};
+use weir_types::{Hasher, Seq, SessionId};
 
+use self::messages::{Decision, Submission, Wish};
+use crate::access;
 use crate::app::App;
+use crate::auth::Caller;
+use crate::error::{Error, ErrorBody};
+use crate::extract::{Json, Path};
+use crate::formats::{Named, Vercel};
+use crate::idempotency::Claimed;
+use crate::stream::{Begun, Leaving, Source, Turn, begin_at, locate, refuse_last_event_id, respond};
+
+/// The longest id of a chat.
+const CHAT_BYTES_MAX: usize = 256;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
+    OpenApiRouter::new().routes(routes!(submit)).routes(routes!(resume))
+}
+
+/// Say something in a chat of the AI SDK, or decide about a call: its chat transport's `api`.
+///
+/// Of the messages, only the newest is said when the chat is known; those before it begin one that is not.
+#[utoipa::path(
+    post,
+    path = "/agents/{name}/ui",
+    params(("name" = String, Path, description = "The agent.")),
+    request_body(content = Object, description = "What `DefaultChatTransport` sends: `id`, `messages`, `trigger`, `messageId`."),
+    responses(
+        (status = 200, description = "The UI message stream of the AI SDK.", body = String, content_type = "text/event-stream"),
+        (status = "4XX", body = ErrorBody),
+    ),
+)]
+async fn submit(
+    State(app): State<App>,
+    caller: Caller,
+    Path(agent): Path<String>,
+    headers: HeaderMap,
+    claimed: Claimed,
+    Json(submission): Json<Submission>,
+) -> Result<Response, Error> {
+    refuse_last_event_id(&headers)?;
+    access::agent(&app, &caller, &agent)?;
+    let address = chat(&caller, &agent, &submission.id)?;
+    match submission.wish()? {
+        Wish::Say { history, content } => {
+            let is_known = app.journal.head(&address.branch_id()).await?.is_some();
+            let session = is_known.then(|| address.clone());
+            let turn = Turn { agent: agent.clone(), session, labels: Default::default(), history, content };
+            let begun = begin_at(&app, &caller, &claimed, turn, address).await?;
+            stream(&app, &caller, agent, &begun, Seq(0)).await
+        }
+        Wish::Decide(decisions) => {
+            let first = decide(&app, &caller, &address, &decisions).await?;
+            let session = app.engine.state(&address, None).await?;
+            let run = session.run.as_ref().ok_or_else(nothing_asked)?;
+            let begun = locate(&app, &address, run.id).await?;
+            // What came before is in the message that the client goes on with.
+            stream(&app, &caller, agent, &begun, first).await
+        }
+    }
+}
+
+/// Go on with what a chat is being told, from the start of the message.
+#[utoipa::path(
+    get,
+    path = "/agents/{name}/ui/{chat}/stream",
+    params(
+        ("name" = String, Path, description = "The agent."),
+        ("chat" = String, Path, description = "The chat."),
+    ),
+    responses(
+        (status = 200, description = "The UI message stream of the AI SDK.", body = String, content_type = "text/event-stream"),
+        (status = 204, description = "Nothing is being said."),
+        (status = "4XX", body = ErrorBody),
+    ),
+)]
+async fn resume(
+    State(app): State<App>,
+    caller: Caller,
+    Path((agent, chat_id)): Path<(String, String)>,
+) -> Result<Response, Error> {
+    access::agent(&app, &caller, &agent)?;
+    let address = chat(&caller, &agent, &chat_id)?;
+    match running(&app, &address).await? {
+        Some(begun) => stream(&app, &caller, agent, &begun, Seq(0)).await,
+        None => Ok(StatusCode::NO_CONTENT.into_response()),
+    }
+}
+
+async fn stream(
+    app: &App,
+    caller: &Caller,
+    agent: String,
+    begun: &Begun,
+    known: Seq,
+) -> Result<Response, Error> {
+    let encoder = Box::new(Vercel::new(Named { agent, run: begun.run }));
+    let source = Source { known, ..Source::run(begun) };
+    respond(app, caller, &source, encoder, Leaving::GoesOn).await
+}
+
+/// The session of a chat.
+fn chat(caller: &Caller, agent: &str, id: &str) -> Result<Address, Error> {
+    if id.is_empty() || id.len() > CHAT_BYTES_MAX {
+        return Err(Error::bad(
+            format!("the id of a chat has 1 to {CHAT_BYTES_MAX} bytes"),
+            "send the chat's id as `id`",
+        ));
+    }
+    let mut hasher = Hasher::default();
+    for part in ["ui chat", &caller.principal, agent, id] {
+        hasher.update(&(part.len() as u64).to_be_bytes());
+        hasher.update(part.as_bytes());
+    }
+    let hash = hasher.finish();
+    let bytes = hash.as_bytes().first_chunk::<16>().copied().unwrap_or_default();
+    Ok(Address::main(SessionId::from_u128(u128::from_be_bytes(bytes))))
+}
+
+/// The run of a session that is neither over nor waits for anybody.
+async fn running(app: &App, address: &Address) -> Result<Option<Begun>, Error> {
+    let session = match app.engine.state(address, None).await {
+        Err(EngineError::NoSession(_)) => return Ok(None),
+        state => state?,
+    };
+    match session.active_run().filter(|_| !session.is_waiting()) {
+        Some(run) => locate(app, address, run.id).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Decides about calls; the event after which they go on.
+async fn decide(app: &App, caller: &Caller, address: &Address, decisions: &[Decision]) -> Result<Seq, Error> {
+    let asked = match app.engine.approvals(address).await {
+        Err(EngineError::NoSession(_)) => Vec::new(),
+        asked => asked?,
+    };
+    let before = app.journal.head(&address.branch_id()).await?.map_or(Seq(0), |head| head.seq);
+    // Whatever else is in the message was decided before.
+    let open = decisions.iter().filter_map(|decision| {
+        let approval = asked.iter().find(|approval| approval.id == decision.call)?;
+        Some((decision, approval))
+    });
+    let mut decided = false;
+    for (Decision { call, approved, reason }, approval) in open {
+        let (call, by, groups) = (*call, caller.principal.clone(), caller.groups.clone());
+        if *approved {
+            let input_hash = approval.input_hash;
+            let granted = ApprovalGranted { call, by, groups, input_hash, input: None, scope: Scope::Once };
+            app.engine.approve(address, granted).await?;
+        } else {
+            let denied = ApprovalDenied { call, by, groups, message: reason.clone() };
+            app.engine.deny(address, denied).await?;
+        }
+        decided = true;
+    }
+    if decided { Ok(before) } else { Err(nothing_asked()) }
+}
+
+fn nothing_asked() -> Error {
+    Error::new(
+        StatusCode::CONFLICT,
+        "server::nothing-asked",
+        "nobody is asked about any of these calls any more",
+        "say something, or follow what goes on with `GET /agents/{name}/ui/{chat}/stream`",
+    )
 }

@@ -6,4 +6,6 @@
 mod clients;
 #[path = "../server/kit.rs"]
 mod kit;
+mod schemathesis;
+mod ui;
 mod vendors;

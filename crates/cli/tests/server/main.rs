@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]
 
+mod api_examples;
+mod api_once;
+mod api_sessions;
+mod api_streams;
 mod compat;
 mod counting;
 mod deploying;
@@ -14,3 +18,4 @@ mod serving;
 mod stopping;
 mod streaming;
 mod telling;
+mod ui;

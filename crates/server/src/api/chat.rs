@@ -25,7 +25,7 @@ use crate::idempotency::Claimed;
 /// What is said to an agent.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Chat {
+pub(crate) struct Chat {
     message: Content,
     /// The session to go on with; a new one, if left out.
     session: Option<String>,
@@ -60,8 +60,10 @@ const LABELS_MAX: usize = 50;
 const TITLE_CHARS_MAX: usize = 200;
 
 /// Where a message is to be said.
-enum Where {
+pub(crate) enum Where {
+    /// A session that begins there.
     New(Address, New),
+    /// One that goes on.
     Known(Address),
 }
 
@@ -112,7 +114,15 @@ async fn chat(
 }
 
 /// What is said, and to which session.
-async fn place(app: &App, caller: &Caller, name: &str, chat: Chat) -> Result<(Vec<Block>, Where), Error> {
+///
+/// # Errors
+/// When it makes no sense, or there is no such session.
+pub(crate) async fn place(
+    app: &App,
+    caller: &Caller,
+    name: &str,
+    chat: Chat,
+) -> Result<(Vec<Block>, Where), Error> {
     let Chat { message, session, branch, lane, title, labels } = chat;
     if lane.as_ref().is_some_and(|lane| lane != "direct") {
         return Err(Error::bad("there is no such lane here", "leave `lane` out, or say `direct`"));

@@ -26,14 +26,15 @@ async fn openapi() -> Response {
 }
 
 /// The methods of a path, as the document names them.
-const METHODS: [&str; 6] = ["get", "put", "post", "delete", "head", "patch"];
+pub(super) const METHODS: [&str; 6] = ["get", "put", "post", "delete", "head", "patch"];
 
 /// What any route may answer before its handler has a say.
-const ALWAYS: [(&str, &str); 7] = [
+const ALWAYS: [(&str, &str); 8] = [
     ("400", "The request is wrong: `message` says how."),
     ("401", "Who asks is not known."),
     ("403", "Not from there, or not by them."),
     ("408", "It took too long to arrive."),
+    ("414", "The address is too long."),
     ("421", "This server does not answer for that host."),
     ("500", "Something went wrong inside the server."),
     ("503", "Too much at once, or nothing can be stored at the moment."),
@@ -77,15 +78,48 @@ fn complete_operation(path: &str, method: &str, operation: &mut Map<String, Valu
     for (status, words) in common {
         let Some(responses) = responses.as_object_mut() else { continue };
         let told = responses.entry(status).or_insert_with(|| error(words, is_head));
-        if told["description"] == "" {
+        if is_silent(told) {
             told["description"] = words.into();
         }
     }
     describe(responses);
-    if let Some(example) = operation.get("operationId").and_then(Value::as_str).and_then(curl::example) {
+    if let Some(example) = curl::example(method, path) {
         operation.insert("x-curl".to_owned(), example.into());
     }
-    let _ = path;
+    // Handlers of different modules may have the same name; a method and a path are there once.
+    let words = path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let id: Vec<&str> = std::iter::once(method).chain(words).collect();
+    operation.insert("operationId".to_owned(), id.join("_").into());
+    if let Some(body) = operation.get_mut("requestBody") {
+        complete_content(body);
+        // No bytes are bytes, too.
+        if body["content"].get(BYTES).is_some() {
+            body["required"] = false.into();
+        }
+    }
+    let responses = operation.get_mut("responses").and_then(Value::as_object_mut);
+    responses.into_iter().flat_map(|all| all.values_mut()).for_each(complete_content);
+}
+
+const BYTES: &str = "application/octet-stream";
+
+/// What is bytes, and what is a stream of events, is said in the words of JSON Schema.
+fn complete_content(holder: &mut Value) {
+    let Some(content) = holder.get_mut("content").and_then(Value::as_object_mut) else { return };
+    if let Some(bytes) = content.get_mut(BYTES) {
+        bytes["schema"] = json!({ "type": "string", "format": "binary" });
+    }
+    if let Some(events) = content.get_mut("text/event-stream") {
+        let text = json!({ "type": "string" });
+        events["schema"] = json!({
+            "description": "Server-sent events, one after the other.", "type": "object",
+            "properties": { "id": text, "event": text, "data": text, "retry": { "type": ["integer", "string"] } },
+        });
+    }
+}
+
+fn is_silent(response: &Value) -> bool {
+    response["description"].as_str().is_none_or(str::is_empty)
 }
 
 fn error(words: &str, is_head: bool) -> Value {
@@ -102,12 +136,12 @@ fn error(words: &str, is_head: bool) -> Value {
 fn describe(responses: &mut Value) {
     let Some(responses) = responses.as_object_mut() else { return };
     for (status, response) in responses {
-        if response["description"] == "" {
+        if is_silent(response) {
             let words = match status.as_str() {
                 "200" => "Done.",
                 "404" => "There is no such thing, or not for whoever asks.",
                 "409" => "The world has moved on: look again.",
-                _ => continue,
+                _ => "As said above.",
             };
             response["description"] = words.into();
         }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
 use futures_util::FutureExt;
-use weir_engine::{Address, EngineError, New, Said, Update};
-use weir_journal::{PAGE_MAX, now};
+use weir_engine::{Address, EngineError, New, Update};
+use weir_journal::PAGE_MAX;
 use weir_kernel::{About, Body};
 use weir_types::{Block, Event, Kind, Message, Purpose, RunId, Seq};
 
+use crate::api::chat::{self, Where};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;
@@ -19,9 +20,9 @@ use crate::idempotency::Claimed;
 pub(crate) struct Turn {
     /// The agent.
     pub(crate) agent: String,
-    /// The session that goes on, or the one to begin; none for a new one.
+    /// The session that goes on; none for a new one.
     pub(crate) session: Option<Address>,
-    /// Whether that session is to begin.
+    /// For people and filters, on a session that begins.
     pub(crate) labels: BTreeMap<String, String>,
     /// What was said before a session that begins, as the client tells it.
     pub(crate) history: Vec<Message>,
@@ -40,22 +41,23 @@ pub(crate) struct Begun {
     pub(crate) started: Seq,
 }
 
-/// Says something, and waits until a run takes it up. The run goes on whatever becomes of whoever waits. What a request with the same
-/// key has said before is not said again.
+/// Says something, and waits until a run takes it up. The run goes on whatever becomes of whoever waits.
 pub(crate) async fn begin(app: &App, caller: &Caller, claimed: &Claimed, turn: Turn) -> Result<Begun, Error> {
-    if let Some((address, seq)) = claimed.earlier() {
-        return taken_up(app, &address, seq).await;
-    }
-    let engine = claimed.engine(app);
-    let runtime = BTreeMap::from([("time".to_owned(), now().to_string())]);
-    let said = Said { content: turn.content, runtime, actor: caller.principal.clone() };
-    let (address, seq) = match turn.session {
-        Some(address) => {
-            let seq = engine.say(&address, said).await?;
-            (address, seq)
-        }
+    let address = app.engine.new_address();
+    begin_at(app, caller, claimed, turn, address).await
+}
+
+/// The same; if a session begins, it does so at that address.
+pub(crate) async fn begin_at(
+    app: &App,
+    caller: &Caller,
+    claimed: &Claimed,
+    turn: Turn,
+    address: Address,
+) -> Result<Begun, Error> {
+    let place = match turn.session {
+        Some(address) => Where::Known(address),
         None => {
-            let address = app.engine.new_address();
             let new = New {
                 agent: turn.agent,
                 principal: caller.principal.clone(),
@@ -64,30 +66,44 @@ pub(crate) async fn begin(app: &App, caller: &Caller, claimed: &Claimed, turn: T
                 history: turn.history,
                 ..New::default()
             };
-            let seq = engine.begin(&address, new, said).await?;
-            (address, seq)
+            Where::New(address, new)
         }
     };
-    let said = message_at(app, &address, seq).await?;
-    taken_up(app, &address, said).await
+    say(app, caller, claimed, turn.content, place).await
 }
 
-/// Where the message is that was written down with this event at the latest: a run may have begun in the same append.
-async fn message_at(app: &App, address: &Address, at: Seq) -> Result<Seq, Error> {
-    let page =
-        app.journal.read_back(&address.branch_id(), Some(Seq(at.0.saturating_add(1))), PAGE_MAX).await?;
-    let message = page.iter().find(|event| event.kind.as_str() == "user.message");
-    Ok(message.map_or(at, |event| event.seq))
+/// The same for a place that is known. What the same request has led to before is not done again.
+pub(crate) async fn say(
+    app: &App,
+    caller: &Caller,
+    claimed: &Claimed,
+    content: Vec<Block>,
+    place: Where,
+) -> Result<Begun, Error> {
+    let (engine, said) = (claimed.engine(app), chat::said(caller, content));
+    let (address, before) = match (claimed.earlier(), place) {
+        (Some((address, seq)), _) => (address, Seq(seq.0.saturating_sub(1))),
+        (None, Where::New(address, new)) => {
+            engine.begin(&address, new, said).await?;
+            (address, Seq(0))
+        }
+        (None, Where::Known(address)) => {
+            let head = app.journal.head(&address.branch_id()).await?;
+            engine.say(&address, said).await?;
+            (address, head.map_or(Seq(0), |head| head.seq))
+        }
+    };
+    taken_up(app, &address, before).await
 }
 
 /// Waits until a run takes up what was said: the next one, or one that is under way and asks the model once more. One that waits for
-/// people has it taken up when they have decided.
-async fn taken_up(app: &App, address: &Address, said: Seq) -> Result<Begun, Error> {
-    let mut updates = app.engine.watch(address, Seq(said.0.saturating_sub(1)));
+/// people has it taken up when they have decided. It was said after the event `before`.
+async fn taken_up(app: &App, address: &Address, before: Seq) -> Result<Begun, Error> {
+    let mut updates = app.engine.watch(address, before);
     let settled = app.engine.settle(address).fuse();
     tokio::pin!(settled);
     let mut rests_at = None;
-    let mut seen = Seq(0);
+    let (mut seen, mut is_said) = (before, false);
     loop {
         if let Some((run, head)) = rests_at
             && seen >= head
@@ -100,12 +116,13 @@ async fn taken_up(app: &App, address: &Address, said: Seq) -> Result<Begun, Erro
                 Some(Update::Event(event)) => {
                     seen = event.seq;
                     match Body::decode(&event.kind, &event.payload) {
-                        Ok(Some(Body::RunStarted(started))) => {
+                        Ok(Some(Body::UserMessage(_))) => is_said = true,
+                        Ok(Some(Body::RunStarted(started))) if is_said => {
                             let (address, run) = (address.clone(), started.run);
                             return Ok(Begun { address, run, started: event.seq });
                         }
                         Ok(Some(Body::ModelRequested(asked)))
-                            if asked.params.purpose == Purpose::Turn && event.seq > said =>
+                            if asked.params.purpose == Purpose::Turn && is_said =>
                         {
                             let Some(run) = About::decode(&event.meta).run else { continue };
                             return locate(app, address, run).await;
@@ -119,7 +136,7 @@ async fn taken_up(app: &App, address: &Address, said: Seq) -> Result<Begun, Erro
             outcome = &mut settled, if rests_at.is_none() => {
                 let run = outcome?.run.ok_or_else(not_taken_up)?;
                 let head = app.journal.head(&address.branch_id()).await?;
-                rests_at = Some((run, head.map_or(said, |head| head.seq)));
+                rests_at = Some((run, head.map_or(before, |head| head.seq)));
             }
         }
     }

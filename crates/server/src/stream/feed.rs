@@ -65,7 +65,7 @@ impl Feed {
         journal: &Arc<dyn Journal>,
         source: &Source,
     ) -> Result<Self, EngineError> {
-        let Source { address, scope, after, seen } = source.clone();
+        let Source { address, scope, after, seen, .. } = source.clone();
         // Whoever listens first and looks then knows of everything that has ended before.
         let updates = engine.watch(&address, after);
         let head = journal.head(&address.branch_id()).await?.map_or(after, |head| head.seq);
@@ -93,7 +93,14 @@ impl Feed {
 
     /// Whether everything is told that there was when the stream began.
     pub(crate) fn is_caught_up(&self) -> bool {
-        self.seen >= self.head && self.backlog.is_none() && self.ready.is_empty()
+        self.seen >= self.head && self.backlog.is_none() && self.ready.is_empty() && !self.may_rest()
+    }
+
+    /// Whether it is to be found out that the stream ends here.
+    fn may_rest(&self) -> bool {
+        let is_news = self.begun && self.told >= self.head && self.awake_at != Some(self.told);
+        let may = || matches!(self.progress.standing(), Standing::Waiting | Standing::Parked(_));
+        self.scope != Scope::Session && !self.over && is_news && may()
     }
 
     /// The request that is being answered.
@@ -132,8 +139,7 @@ impl Feed {
 
     /// Why the stream ends here, if it does.
     async fn rests(&mut self) -> Result<Option<End>, EngineError> {
-        let is_news = self.begun && self.told >= self.head && self.awake_at != Some(self.told);
-        if self.scope == Scope::Session || !is_news {
+        if !self.may_rest() {
             return Ok(None);
         }
         match self.progress.standing() {

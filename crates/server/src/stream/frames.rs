@@ -12,6 +12,7 @@ use weir_types::Seq;
 use super::feed::Feed;
 use super::frame::{Chunk, Frame, FrameId, Place};
 use super::item::Item;
+use super::respond::Source;
 use crate::formats::Encoder;
 
 /// Frames that may follow an event where a stream ended, and are not there when it goes on.
@@ -27,6 +28,8 @@ pub(crate) struct Frames {
     event: (Seq, u32, bool),
     /// What the client has seen; until that has come by, nothing is sent.
     seen: Option<FrameId>,
+    /// What it has from elsewhere.
+    known: Seq,
     over: bool,
 }
 
@@ -46,11 +49,11 @@ impl From<EngineError> for ResumeError {
 }
 
 impl Frames {
-    /// The frames of `feed` that come after what was seen.
+    /// The frames of `feed` that the client does not have.
     pub(crate) async fn after(
         feed: Feed,
         encoder: Box<dyn Encoder>,
-        seen: Option<FrameId>,
+        source: &Source,
     ) -> Result<Self, ResumeError> {
         let mut frames = Self {
             feed,
@@ -58,10 +61,13 @@ impl Frames {
             chunks: Vec::new(),
             ready: VecDeque::new(),
             event: (Seq(0), 0, false),
-            seen,
+            seen: source.seen,
+            known: source.known,
             over: false,
         };
-        frames.find_place().await?;
+        if frames.seen.is_some() {
+            frames.find_place().await?;
+        }
         Ok(frames)
     }
 
@@ -97,7 +103,8 @@ impl Frames {
     /// Goes to where the client is. In an answer that is still being given, that may not have been said yet as far as we know:
     /// then it is waited for.
     async fn find_place(&mut self) -> Result<(), ResumeError> {
-        while self.seen.is_some() && !self.over {
+        // What was seen may have been the last of it: that is found out, too.
+        while (self.seen.is_some() || self.ready.is_empty()) && !self.over {
             let item = if self.feed.is_caught_up() {
                 let Some(item) = self.feed.next().now_or_never() else { return self.may_wait() };
                 item?
@@ -109,23 +116,16 @@ impl Frames {
                 None => self.finish()?,
             }
         }
-        // What has just been seen may have been the last of it.
-        while self.ready.is_empty() && !self.over {
-            let Some(item) = self.feed.next().now_or_never() else { return Ok(()) };
-            match item? {
-                Some(item) => self.take(&item)?,
-                None => self.over = true,
-            }
-        }
         Ok(())
     }
 
     fn may_wait(&self) -> Result<(), ResumeError> {
         match self.seen {
+            None => Ok(()),
             Some(FrameId { seq, place: Place::Answer { .. } }) if self.feed.answering() == Some(seq) => {
                 Ok(())
             }
-            _ => Err(ResumeError::NoSuchFrame),
+            Some(_) => Err(ResumeError::NoSuchFrame),
         }
     }
 
@@ -166,7 +166,9 @@ impl Frames {
     /// Sends a frame, unless the client has it.
     fn offer(&mut self, item: &Item, frame: Frame) -> Result<(), ResumeError> {
         let Some(seen) = self.seen else {
-            self.ready.push_back(frame);
+            if frame.id.seq > self.known {
+                self.ready.push_back(frame);
+            }
             return Ok(());
         };
         if frame.id < seen {

@@ -50,6 +50,8 @@ pub(crate) struct Source {
     pub(crate) after: Seq,
     /// What the client has seen of it.
     pub(crate) seen: Option<FrameId>,
+    /// What the client has from elsewhere: frames of events up to this one are not sent.
+    pub(crate) known: Seq,
 }
 
 impl Source {
@@ -60,6 +62,7 @@ impl Source {
             scope: Scope::Run(begun.run),
             after: Seq(begun.started.0.saturating_sub(1)),
             seen: None,
+            known: Seq(0),
         }
     }
 }
@@ -78,7 +81,7 @@ pub(crate) async fn respond(
     let Source { address, seen, .. } = source;
     let mut headers = headers(source, &*encoder);
     let feed = Feed::new(&app.engine, &app.journal, source).await?;
-    let frames = Frames::after(feed, encoder, *seen).await.map_err(|error| match error {
+    let frames = Frames::after(feed, encoder, source).await.map_err(|error| match error {
         ResumeError::NoSuchFrame => no_such_frame(),
         ResumeError::Engine(error) => error.into(),
     })?;

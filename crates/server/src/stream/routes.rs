@@ -4,18 +4,19 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use serde::Deserialize;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_engine::Address;
 use weir_journal::PAGE_MAX;
-use weir_types::{Block, RunId, Seq};
+use weir_types::{RunId, Seq};
 
-use super::begin::{Turn, begin, locate};
+use super::begin::{locate, say};
 use super::feed::Scope;
 use super::frame::{FrameId, Place};
 use super::respond::{Leaving, Source, last_event_id, respond};
 use crate::access;
+use crate::api::chat::{Chat, place};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::{Error, ErrorBody};
@@ -25,18 +26,6 @@ use crate::idempotency::Claimed;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(chat)).routes(routes!(run)).routes(routes!(events))
-}
-
-/// What is said to an agent.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct Message {
-    /// What.
-    message: String,
-    /// The session that goes on; without it, a new one begins.
-    session: Option<String>,
-    /// The branch of it; `main` without it.
-    branch: Option<String>,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -80,7 +69,7 @@ struct EventsQuery {
     post,
     path = "/agents/{name}/chat/stream",
     params(("name" = String, Path, description = "The agent."), ChatQuery),
-    request_body = Message,
+    request_body = Chat,
     responses(
         (status = 200, description = "Server-sent events in the format asked for.", body = String, content_type = "text/event-stream"),
         (status = "4XX", body = ErrorBody),
@@ -91,32 +80,15 @@ async fn chat(
     caller: Caller,
     Path(agent): Path<String>,
     Query(query): Query<ChatQuery>,
-    claimed: Claimed,
     headers: HeaderMap,
-    Json(body): Json<Message>,
+    claimed: Claimed,
+    Json(chat): Json<Chat>,
 ) -> Result<Response, Error> {
     refuse_last_event_id(&headers)?;
     let format = format(query.format.as_deref())?;
     access::agent(&app, &caller, &agent)?;
-    let session = match &body.session {
-        Some(session) => {
-            let address = access::session(&app, &caller, session, body.branch.as_deref()).await?;
-            belongs(&app, &address, &agent).await?;
-            Some(address)
-        }
-        None if body.branch.is_some() => {
-            return Err(Error::bad("a branch without its session", "send the session, too"));
-        }
-        None => None,
-    };
-    let turn = Turn {
-        agent: agent.clone(),
-        session,
-        labels: Default::default(),
-        history: Vec::new(),
-        content: vec![Block::text(body.message)],
-    };
-    let begun = begin(&app, &caller, &claimed, turn).await?;
+    let (content, place) = place(&app, &caller, &agent, chat).await?;
+    let begun = say(&app, &caller, &claimed, content, place).await?;
     let encoder = format.encoder(Named { agent, run: begun.run });
     respond(&app, &caller, &Source::run(&begun), encoder, leaving(query.cancel_on_disconnect)).await
 }
@@ -181,7 +153,7 @@ async fn events(
         Some(seen) => before_answer(&app, &address, seen).await?,
         None => Seq(query.after.unwrap_or_default()),
     };
-    let source = Source { address, scope: Scope::Session, after, seen };
+    let source = Source { address, scope: Scope::Session, after, seen, known: Seq(0) };
     respond(&app, &caller, &source, Box::new(Native::default()), Leaving::GoesOn).await
 }
 
@@ -233,18 +205,6 @@ pub(crate) fn format(word: Option<&str>) -> Result<Format, Error> {
 pub(crate) async fn agent_of(app: &App, address: &Address) -> Result<String, Error> {
     let listed = app.journal.listed(&Address::main(address.session).branch_id()).await?;
     listed.and_then(|listed| listed.attrs.agent).ok_or_else(|| Error::missing("session"))
-}
-
-/// A session of someone else is not there; one of another agent is somewhere else.
-async fn belongs(app: &App, address: &Address, agent: &str) -> Result<(), Error> {
-    let of = agent_of(app, address).await?;
-    if of != agent {
-        return Err(Error::bad(
-            format!("session {address} belongs to agent `{of}`"),
-            format!("talk to it at `/agents/{of}/chat/stream`"),
-        ));
-    }
-    Ok(())
 }
 
 fn leaving(cancel_on_disconnect: Option<bool>) -> Leaving {
