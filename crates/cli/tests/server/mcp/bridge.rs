@@ -50,7 +50,7 @@ async fn a_runner_has_the_agents_tools_through_the_one_gate() {
         let bridge = bridge.with("mcp-protocol-version", version).with("x-weir-session", &session);
         let tools = bridge.ask("tools/list", json!({})).await.result()["tools"].clone();
         let names: Vec<&Value> = tools.as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
-        assert_eq!(names, ["weather", "read_result"], "as the model sees them");
+        assert_eq!(names, ["weather", "result_read"], "as the model sees them");
         assert_eq!(tools[0]["annotations"]["readOnlyHint"], json!(true));
         let before = server.project.events(&session).len();
         let called = bridge.call("weather", json!({"city": "Lisbon"})).await;
@@ -67,7 +67,7 @@ async fn a_runner_has_the_agents_tools_through_the_one_gate() {
     let told = server.say("helper", "and you?", Some(&session)).await;
     assert_eq!(told.answer, "You said: and you?");
     let shown = server.project.ok(&["session", "show", &session, "--request", "2"]);
-    assert!(!shown.contains("weather in") && !shown.contains("Lisbon"), "{shown}");
+    assert!(!shown.contains("Lisbon"), "{shown}");
 }
 
 #[tokio::test]
@@ -91,9 +91,9 @@ async fn every_outcome_has_its_code() {
     assert_eq!(bridge.ask("no/such", json!({})).await.code(), -32601);
     // What a rule or a grant is against: a project in which nobody may use the tool.
     let project = Project::new();
-    let text = std::fs::read_to_string(project.path().join("agents/helper/spec.yaml")).unwrap();
-    project
-        .write("agents/helper/spec.yaml", &format!("{text}rules:\n  - {{ tool: weather, action: deny }}\n"));
+    let text = std::fs::read_to_string(project.path().join("weir.yaml")).unwrap();
+    let rule = "rules: [{ id: no-weather, when: { tool: weather }, then: deny, why: it rains }]";
+    project.write("weir.yaml", &format!("{text}{rule}\n"));
     let built = project.run(&["build"]);
     assert_eq!(built.code, 0, "{}", built.stderr);
     let server = project.serve().env("WEIR_BRIDGE_SECRET", SECRET).start().await;
