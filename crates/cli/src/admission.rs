@@ -104,6 +104,9 @@ pub(crate) struct LimitArgs {
     /// How long a request may take to arrive, in seconds; a long body has longer.
     #[arg(long, env = "WEIR_ARRIVAL", value_name = "SECONDS", default_value_t = Settings::default().arrival.as_secs())]
     arrival: u64,
+    /// How long a chat that is not streamed waits for its answer, in seconds; the run goes on after that.
+    #[arg(long, env = "WEIR_PATIENCE", value_name = "SECONDS", default_value_t = Settings::default().chat_patience.as_secs())]
+    patience: u64,
 }
 
 /// Why nobody can be let in like this.
@@ -262,11 +265,12 @@ impl AuthArgs {
                 return Err(AdmissionError::Name(origin.clone(), "an origin"));
             }
         }
-        let LimitArgs { max_body, max_blob, max_connections, max_requests, arrival } = *limits;
+        let LimitArgs { max_body, max_blob, max_connections, max_requests, arrival, patience } = *limits;
         for (is_zero, flag) in [
             (max_connections == 0, "max-connections"),
             (max_requests == 0, "max-requests"),
             (arrival == 0, "arrival"),
+            (patience == 0, "patience"),
         ] {
             if is_zero {
                 return Err(AdmissionError::Zero(flag));
@@ -280,6 +284,7 @@ impl AuthArgs {
             connections_max: max_connections,
             requests_max: max_requests,
             arrival: Duration::from_secs(arrival),
+            chat_patience: Duration::from_secs(patience),
             ..Settings::default()
         })
     }

@@ -6,8 +6,9 @@ use tokio::sync::broadcast;
 use weir_models::Delta;
 use weir_types::Seq;
 
-/// Pieces kept for the slowest listener; one that falls further behind waits for the whole answer instead.
-const PIECES_MAX: usize = 1_024;
+/// Pieces kept for the slowest listener; one that falls further behind gets what it missed in one piece. Every session in memory
+/// has room for so many, whether it says anything or not.
+const PIECES_MAX: usize = 64;
 
 /// A piece of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,6 +14,8 @@ mod health;
 mod ingest;
 mod openapi;
 mod page;
+#[cfg(test)]
+mod reference;
 mod sessions;
 mod streams;
 pub(crate) mod views;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -126,6 +126,10 @@ impl IntoResponse for Error {
             help: self.help.clone().into_owned(),
         };
         let mut response = (self.status, Json(ErrorBody { error: words })).into_response();
+        if self.status == StatusCode::PAYLOAD_TOO_LARGE {
+            // Nobody reads the rest of it, so nothing can follow it.
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         // Clients of others know errors in another shape.
         response.extensions_mut().insert(Arc::new(self));
         response

@@ -24,11 +24,16 @@ fn help_and_version_are_answers() {
       check        Look for every mistake of the project; start, fetch and write nothing
       test         Run the scenarios of tests/*.yaml
       chat         Talk to an agent, line by line or once
+      run          Serve the agents of the project while they are written: what is edited takes effect
+      serve        Serve the agents of a build over HTTP
+      deploy       Let new sessions begin with another build, also where a server runs
+      rollback     Go back to the build that was deployed before
       session      Look at sessions, speak to them, and take them in hand
       approvals    List the calls that wait for someone's approval
       approve      Say yes to a call, and go on with the session that waited for it
       deny         Say no to a call, and go on with the session that waited for it
       budget       Look at what may be used, and what is left of it
+      token        Make, list and revoke the tokens that a server lets people in with
       tools        List the tools of an agent, and try one
       policy       See who may do what, why a call is allowed or denied, and what another policy would
                    have decided

@@ -33,6 +33,8 @@ fn project() -> Project {
     project.write(
         "models/blunt.yaml",
         &json!({"replies": [
+            {"when": {"user": "stumble"}, "say": "Half an answer", "delay": "20ms", "chunk": 4, "error": "overloaded", "times": 1},
+            {"when": {"user": "stumble"}, "say": "The whole answer.", "usage": {"input": 3, "output": 4}},
             {"when": {"user": "refuse"}, "say": "No.", "stop": "refused"},
             {"when": {"user": "busy"}, "error": "rate_limited"},
             {"when": {"user": "broke"}, "error": "quota"},
@@ -511,6 +513,18 @@ async fn runs_that_end_otherwise_are_told_in_each_vendors_words() {
         assert_eq!(told["error"]["type"], other_kind, "{message}: {told}");
         assert_eq!(told["request_id"].as_str(), answer.header("request-id"));
     }
+}
+
+#[tokio::test]
+async fn an_attempt_that_broke_off_is_no_part_of_the_answer() {
+    let server = server().await;
+    let answer = server.post(CHAT, &chat("blunt", json!([user("stumble")]))).await;
+    assert_eq!(answer.ok()["choices"][0]["message"]["content"], "The whole answer.");
+    assert!(server.project.events(&session(&answer)).iter().any(|event| event["kind"] == "model.failed"));
+    let told = server.post(RESPONSES, &json!({"model": "blunt", "input": "stumble"})).await.ok();
+    assert_eq!(told["output"].as_array().unwrap().len(), 1);
+    let told = server.post(MESSAGES, &chat("blunt", json!([user("stumble")]))).await.ok();
+    assert_eq!(told["content"][0]["text"], "The whole answer.");
 }
 
 #[tokio::test]

@@ -2,12 +2,21 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]
 
+mod api_examples;
+mod api_once;
+mod api_sessions;
+mod api_streams;
+mod auth_jwt;
+mod auth_tokens;
 mod compat;
 mod counting;
 mod deploying;
+mod hostile;
 mod ingesting;
+mod isolation;
 mod kit;
 mod load;
+mod mcp;
 mod reconnect;
 mod reloading;
 mod serving;

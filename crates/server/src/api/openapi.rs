@@ -26,14 +26,15 @@ async fn openapi() -> Response {
 }
 
 /// The methods of a path, as the document names them.
-const METHODS: [&str; 6] = ["get", "put", "post", "delete", "head", "patch"];
+pub(super) const METHODS: [&str; 6] = ["get", "put", "post", "delete", "head", "patch"];
 
 /// What any route may answer before its handler has a say.
-const ALWAYS: [(&str, &str); 7] = [
+const ALWAYS: [(&str, &str); 8] = [
     ("400", "The request is wrong: `message` says how."),
     ("401", "Who asks is not known."),
     ("403", "Not from there, or not by them."),
     ("408", "It took too long to arrive."),
+    ("414", "The address is too long."),
     ("421", "This server does not answer for that host."),
     ("500", "Something went wrong inside the server."),
     ("503", "Too much at once, or nothing can be stored at the moment."),
@@ -72,42 +73,98 @@ fn complete_operation(path: &str, method: &str, operation: &mut Map<String, Valu
         common.extend(POSTED);
         add_key(operation);
     }
-    let is_head = method == "head";
+    if path.ends_with("/mcp") {
+        common.push(("406", "The client does not accept JSON and streams of events."));
+    }
+    let shape = match method {
+        "head" => Shape::None,
+        _ if path.starts_with("/v1/") => Shape::Vendor,
+        _ => Shape::Own,
+    };
     let responses = operation.entry("responses").or_insert_with(|| json!({}));
     for (status, words) in common {
         let Some(responses) = responses.as_object_mut() else { continue };
-        let told = responses.entry(status).or_insert_with(|| error(words, is_head));
-        if told["description"] == "" {
+        let told = responses.entry(status).or_insert_with(|| error(words, shape));
+        if is_silent(told) {
             told["description"] = words.into();
         }
     }
     describe(responses);
-    if let Some(example) = operation.get("operationId").and_then(Value::as_str).and_then(curl::example) {
+    if let Some(example) = curl::example(method, path) {
         operation.insert("x-curl".to_owned(), example.into());
     }
-    let _ = path;
+    // Handlers of different modules may have the same name; a method and a path are there once.
+    let words = path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let id: Vec<&str> = std::iter::once(method).chain(words).collect();
+    operation.insert("operationId".to_owned(), id.join("_").into());
+    if let Some(body) = operation.get_mut("requestBody") {
+        complete_content(body);
+        // No bytes are bytes, too.
+        if body["content"].get(BYTES).is_some() {
+            body["required"] = false.into();
+        }
+    }
+    let responses = operation.get_mut("responses").and_then(Value::as_object_mut);
+    responses.into_iter().flat_map(|all| all.values_mut()).for_each(complete_content);
 }
 
-fn error(words: &str, is_head: bool) -> Value {
-    match is_head {
-        true => json!({ "description": words }),
-        false => json!({
-            "description": words,
-            "content": { "application/json": { "schema": { "$ref": "#/components/schemas/ErrorBody" } } },
-        }),
+const BYTES: &str = "application/octet-stream";
+
+/// What is bytes, and what is a stream of events, is said in the words of JSON Schema.
+fn complete_content(holder: &mut Value) {
+    let Some(content) = holder.get_mut("content").and_then(Value::as_object_mut) else { return };
+    if let Some(bytes) = content.get_mut(BYTES) {
+        bytes["schema"] = json!({ "type": "string", "format": "binary" });
     }
+    if let Some(events) = content.get_mut("text/event-stream") {
+        let text = json!({ "type": "string" });
+        events["schema"] = json!({
+            "description": "Server-sent events, one after the other.", "type": "object",
+            "properties": { "id": text, "event": text, "data": text, "retry": { "type": ["integer", "string"] } },
+        });
+    }
+}
+
+fn is_silent(response: &Value) -> bool {
+    response["description"].as_str().is_none_or(str::is_empty)
+}
+
+/// How a route tells errors.
+#[derive(Clone, Copy)]
+enum Shape {
+    /// In the server's own words.
+    Own,
+    /// In those of whoever made the clients.
+    Vendor,
+    /// By the status alone.
+    None,
+}
+
+fn error(words: &str, shape: Shape) -> Value {
+    let schema = match shape {
+        Shape::None => return json!({ "description": words }),
+        Shape::Own => json!({ "$ref": "#/components/schemas/ErrorBody" }),
+        Shape::Vendor => json!({
+            "type": "object", "required": ["error"],
+            "properties": { "error": {
+                "type": "object", "required": ["type", "message"],
+                "properties": { "type": { "type": "string" }, "message": { "type": "string" } },
+            } },
+        }),
+    };
+    json!({ "description": words, "content": { "application/json": { "schema": schema } } })
 }
 
 /// A word for what nobody has described.
 fn describe(responses: &mut Value) {
     let Some(responses) = responses.as_object_mut() else { return };
     for (status, response) in responses {
-        if response["description"] == "" {
+        if is_silent(response) {
             let words = match status.as_str() {
                 "200" => "Done.",
                 "404" => "There is no such thing, or not for whoever asks.",
                 "409" => "The world has moved on: look again.",
-                _ => continue,
+                _ => "As said above.",
             };
             response["description"] = words.into();
         }

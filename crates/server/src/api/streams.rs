@@ -380,6 +380,7 @@ async fn check_refs(app: &App, caller: &Caller, events: &[NewEvent]) -> Result<(
     }
     for hash in refs {
         access::blob(app, caller, hash).await?;
+        app.blobs.stat(hash).await?.ok_or_else(|| Error::missing("blob"))?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! A run to its end, for clients that want the answer in one piece: the same that a stream would have told.
 
+use axum::http::StatusCode;
 use weir_kernel::Body;
 use weir_types::{FailureClass, Seq, StopReason, Usage};
 
@@ -64,11 +65,23 @@ impl Said {
     }
 }
 
-/// Follows a run to its end.
+/// Follows a run to its end, for as long as the server lets clients wait.
 ///
 /// # Errors
 /// When it ends without an answer. It is over then, or goes on without whoever waited.
 pub(super) async fn collect(app: &App, begun: &Begun) -> Result<Answered, Refused> {
+    let patience = app.settings.chat_patience;
+    let followed = tokio::time::timeout(patience, follow(app, begun)).await;
+    followed.unwrap_or_else(|_| {
+        let (address, run) = (&begun.address, begun.run);
+        let message = format!(
+            "there is no answer yet; the run goes on: `GET /sessions/{address}/runs/{run}/stream` follows it"
+        );
+        Err(Refused::interrupted(StatusCode::GATEWAY_TIMEOUT, "timeout", message))
+    })
+}
+
+async fn follow(app: &App, begun: &Begun) -> Result<Answered, Refused> {
     let feed = Feed::new(&app.engine, &app.journal, &Source::run(begun)).await;
     let mut feed = feed.map_err(Error::from)?;
     let (mut viewer, mut answered, mut class) = (Viewer::default(), Answered::default(), None);
@@ -119,6 +132,6 @@ fn note(item: &Item, answered: &mut Answered, class: &mut Option<FailureClass>) 
 }
 
 fn leaving() -> Refused {
-    let message = "the server is shutting down; the run goes on when it is up again".to_owned();
-    Refused::interrupted(message)
+    let message = "the server is shutting down; the run goes on when it is up again";
+    Refused::interrupted(StatusCode::SERVICE_UNAVAILABLE, "server::stopping", message)
 }

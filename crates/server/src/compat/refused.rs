@@ -98,9 +98,8 @@ impl Refused {
     }
 
     /// A wait that ends before the run does.
-    pub(super) fn interrupted(message: String) -> Self {
-        let code = "server::stopping";
-        Self { is_said: true, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message) }
+    pub(super) fn interrupted(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { is_said: true, ..Self::new(status, code, message) }
     }
 
     /// The same, of a run that has begun: it can be looked for.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{CHAT, RESPONSES, chat, server, user};
+use super::{CHAT, MESSAGES, RESPONSES, chat, server, user};
 use crate::kit::Frame;
 
 #[tokio::test]
@@ -126,5 +126,44 @@ async fn a_streamed_response_ends_as_its_run_does() {
             (&json!("response.failed"), &json!("failed"))
         );
         assert_eq!(last["response"]["error"]["code"], code);
+    }
+}
+
+/// Two attempts are never spliced: whoever has heard of the first is told that it is gone, in the only way the format has.
+#[tokio::test]
+async fn an_attempt_that_breaks_off_ends_the_stream() {
+    let events = response("blunt", "stumble").await;
+    let said: String = events.iter().filter_map(|event| event["delta"].as_str()).collect();
+    assert!(!said.is_empty() && "Half an answer".starts_with(&said), "{said}");
+    let last = events.last().unwrap();
+    assert_eq!((&last["type"], &last["response"]["status"]), (&json!("response.failed"), &json!("failed")));
+    assert!(
+        last["response"]["error"]["message"].as_str().unwrap().contains("ask for its stream again"),
+        "{last}"
+    );
+
+    let server = server().await;
+    for path in [CHAT, MESSAGES] {
+        let mut body = chat("blunt", json!([user("stumble")]));
+        body["stream"] = true.into();
+        let mut frames = server.stream(path, &body).await;
+        let (session, run) = (
+            frames.header("x-weir-session").unwrap().to_owned(),
+            frames.header("x-weir-run").unwrap().to_owned(),
+        );
+        let mut last = None;
+        while let Some(frame) = frames.next().await {
+            last = Some(frame.json());
+        }
+        assert!(last.unwrap()["error"]["message"].as_str().unwrap().contains("ask for its stream again"));
+        // And there it is.
+        let format = if path == CHAT { "openai" } else { "anthropic" };
+        let again = server
+            .follow(&format!("/sessions/{session}/runs/{run}/stream?format={format}"), None)
+            .await
+            .all()
+            .await;
+        let text: String = again.iter().map(|frame| frame.data.as_str()).collect();
+        assert!(!text.contains("Half") && !text.contains("error"), "{text}");
     }
 }
