@@ -15,6 +15,7 @@ mod hostile;
 mod isolation;
 mod kit;
 mod load;
+mod mcp;
 mod reconnect;
 mod reloading;
 mod serving;
