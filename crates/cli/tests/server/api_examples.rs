@@ -12,10 +12,13 @@ const CURL: &str = "curl() { command curl -sS --fail-with-body --noproxy '*' \"$
 /// What curl says when it has listened for as long as it was told to.
 const TIME_IS_UP: i32 = 28;
 
+/// What the tokens of the bridge are derived from.
+const SECRET: &str = "a secret of at least thirty-two characters";
+
 #[tokio::test]
 async fn every_example_works_as_it_stands() {
     let project = Project::new();
-    let server = project.serve().start().await;
+    let server = project.serve().env("WEIR_BRIDGE_SECRET", SECRET).start().await;
     let document = server.get("/openapi.json").await.ok();
     let mut ran = 0;
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -63,6 +66,29 @@ async fn needed(server: &Server, example: &str) -> Vec<(&'static str, String)> {
         }
         found.push(("RUN", text(&turn["run"])));
         found.extend(["SESSION", "WRITTEN", "HALTED"].map(|name| (name, session.clone())));
+    }
+    if example.contains("$MCP") {
+        let hello = json!({
+            "jsonrpc": "2.0", "id": 1, "method": "initialize",
+            "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+        });
+        let request = server
+            .posting("/agents/helper/mcp", &hello)
+            .header("accept", "application/json, text/event-stream");
+        let greeted = crate::kit::Answer::to(request).await;
+        found.push(("MCP", greeted.header("mcp-session-id").expect("a session of MCP").to_owned()));
+    }
+    if example.contains("$BRIDGE") {
+        let turn = server.post("/agents/helper/chat", &json!({"message": "hello"})).await.ok();
+        let mut command = server.project.command();
+        command.env("WEIR_BRIDGE_SECRET", SECRET).args([
+            "session",
+            "bridge-token",
+            &text(&turn["session"]),
+            "--json",
+        ]);
+        let printed: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+        found.push(("BRIDGE", text(&printed["token"])));
     }
     if example.contains("$ASKING") {
         let turn = server.post("/agents/careful/chat", &json!({"message": "refund 7"})).await.ok();

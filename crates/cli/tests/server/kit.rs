@@ -12,6 +12,8 @@
 #![allow(dead_code, unused_imports, reason = "a kit has more in it than one day's tests need")]
 
 // Named, because another binary has this file by its path, and then looks beside it.
+#[path = "kit/people.rs"]
+mod people;
 #[path = "kit/project.rs"]
 mod project;
 #[path = "kit/server.rs"]
@@ -22,6 +24,7 @@ mod sse;
 use std::future::Future;
 use std::time::Duration;
 
+pub(crate) use self::people::{Person, token};
 pub(crate) use self::project::{Project, Ran, Serving};
 pub(crate) use self::server::{Answer, Down, Server, Told, client};
 pub(crate) use self::sse::{Frame, Frames};

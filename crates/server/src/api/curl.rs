@@ -100,4 +100,28 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "post /v1/messages",
         r#"curl "$WEIR/v1/messages" --json '{"model": "helper", "max_tokens": 1000, "messages": [{"role": "user", "content": "weather in Lisbon"}]}'"#,
     ),
+    (
+        "post /agents/{name}/ui",
+        r#"curl -N "$WEIR/agents/helper/ui" --json '{"id": "chat-1", "messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": "weather in Lisbon"}]}], "trigger": "submit-message"}'"#,
+    ),
+    (
+        "get /agents/{name}/ui/{chat}/stream",
+        r#"curl -N -w '%{http_code}' "$WEIR/agents/helper/ui/chat-1/stream""#,
+    ),
+    (
+        "post /agents/{name}/mcp",
+        r#"curl "$WEIR/agents/helper/mcp" -H 'Accept: application/json, text/event-stream' -H 'Content-Type: application/json' -d '{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "curl", "version": "1"}}}'"#,
+    ),
+    (
+        "get /agents/{name}/mcp",
+        r#"curl -N --max-time 1 -w '%{http_code}' "$WEIR/agents/helper/mcp" -H 'Accept: text/event-stream' -H "Mcp-Session-Id: $MCP""#,
+    ),
+    (
+        "delete /agents/{name}/mcp",
+        r#"curl -X DELETE -w '%{http_code}' "$WEIR/agents/helper/mcp" -H "Mcp-Session-Id: $MCP""#,
+    ),
+    (
+        "post /bridge/mcp",
+        r#"curl "$WEIR/bridge/mcp" -H "Authorization: Bearer $BRIDGE" -H 'Accept: application/json, text/event-stream' -H 'Content-Type: application/json' -d '{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "curl", "version": "1"}}}'"#,
+    ),
 ];

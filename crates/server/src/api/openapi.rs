@@ -73,11 +73,18 @@ fn complete_operation(path: &str, method: &str, operation: &mut Map<String, Valu
         common.extend(POSTED);
         add_key(operation);
     }
-    let is_head = method == "head";
+    if path.ends_with("/mcp") {
+        common.push(("406", "The client does not accept JSON and streams of events."));
+    }
+    let shape = match method {
+        "head" => Shape::None,
+        _ if path.starts_with("/v1/") => Shape::Vendor,
+        _ => Shape::Own,
+    };
     let responses = operation.entry("responses").or_insert_with(|| json!({}));
     for (status, words) in common {
         let Some(responses) = responses.as_object_mut() else { continue };
-        let told = responses.entry(status).or_insert_with(|| error(words, is_head));
+        let told = responses.entry(status).or_insert_with(|| error(words, shape));
         if is_silent(told) {
             told["description"] = words.into();
         }
@@ -122,14 +129,30 @@ fn is_silent(response: &Value) -> bool {
     response["description"].as_str().is_none_or(str::is_empty)
 }
 
-fn error(words: &str, is_head: bool) -> Value {
-    match is_head {
-        true => json!({ "description": words }),
-        false => json!({
-            "description": words,
-            "content": { "application/json": { "schema": { "$ref": "#/components/schemas/ErrorBody" } } },
+/// How a route tells errors.
+#[derive(Clone, Copy)]
+enum Shape {
+    /// In the server's own words.
+    Own,
+    /// In those of whoever made the clients.
+    Vendor,
+    /// By the status alone.
+    None,
+}
+
+fn error(words: &str, shape: Shape) -> Value {
+    let schema = match shape {
+        Shape::None => return json!({ "description": words }),
+        Shape::Own => json!({ "$ref": "#/components/schemas/ErrorBody" }),
+        Shape::Vendor => json!({
+            "type": "object", "required": ["error"],
+            "properties": { "error": {
+                "type": "object", "required": ["type", "message"],
+                "properties": { "type": { "type": "string" }, "message": { "type": "string" } },
+            } },
         }),
-    }
+    };
+    json!({ "description": words, "content": { "application/json": { "schema": schema } } })
 }
 
 /// A word for what nobody has described.

@@ -1,1 +1,67 @@
+//! Who is let in, without a server around it.
 
+use super::*;
+
+fn headers(all: &[(&'static str, &str)]) -> HeaderMap {
+    all.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
+}
+
+fn from(peer: &str) -> Option<Ends> {
+    Some(Ends { peer: format!("{peer}:9").parse().unwrap(), local: "127.0.0.1:80".parse().unwrap() })
+}
+
+fn proxy() -> Auth {
+    let proxy = Proxy {
+        header: HeaderName::from_static("x-user"),
+        groups: Some(HeaderName::from_static("x-groups")),
+        peers: vec!["10.0.0.1".parse().unwrap()],
+    };
+    Auth { proxy: Some(proxy), admins: vec!["user:root".to_owned()], ..Auth::default() }
+}
+
+#[tokio::test]
+async fn a_proxy_is_known_by_where_it_is() {
+    let auth = proxy();
+    let named = headers(&[("x-user", "ada"), ("x-groups", "b, group:a,,a")]);
+    let found = auth.resolve(&named, "/", from("10.0.0.1")).await.unwrap();
+    let groups = vec!["group:a".to_owned(), "group:b".to_owned()];
+    assert_eq!(found, Caller { principal: "user:ada".to_owned(), groups });
+    assert!(auth.resolve(&named, "/", from("[::ffff:10.0.0.1]")).await.is_ok());
+    for elsewhere in [from("10.0.0.2"), from("127.0.0.1"), None] {
+        assert!(matches!(auth.resolve(&named, "/", elsewhere).await, Err(Unknown::NotAProxy)));
+    }
+    let owner = headers(&[("x-user", "root")]);
+    assert!(matches!(auth.resolve(&owner, "/", from("10.0.0.1")).await, Err(Unknown::Refused(_))));
+    let believed = Auth { owner_by_name: true, ..auth };
+    assert!(believed.resolve(&owner, "/", from("10.0.0.1")).await.is_ok());
+}
+
+#[tokio::test]
+async fn nobody_is_nobody_and_local_is_local() {
+    let caller = Caller { principal: "user:ada".to_owned(), groups: vec![] };
+    let local = Auth::local(caller.clone(), vec![]);
+    assert_eq!(local.resolve(&headers(&[]), "/", None).await.unwrap(), caller);
+    assert_eq!(
+        local.resolve(&headers(&[("authorization", "Bearer sk-x")]), "/", None).await.unwrap(),
+        caller
+    );
+    let ours = headers(&[("authorization", "Bearer weir_x")]);
+    assert!(matches!(local.resolve(&ours, "/", None).await, Err(Unknown::Refused(_))));
+    assert!(matches!(local.resolve(&headers(&[("via", "x")]), "/", None).await, Err(Unknown::Forwarded)));
+    assert!(matches!(proxy().resolve(&headers(&[]), "/", None).await, Err(Unknown::Nobody)));
+    let key = headers(&[("x-api-key", "weir_x")]);
+    assert!(matches!(proxy().resolve(&key, "/sessions", None).await, Err(Unknown::Nobody)));
+    assert!(matches!(proxy().resolve(&key, "/v1/models", None).await, Err(Unknown::Refused(_))));
+}
+
+#[test]
+fn a_token_is_found_by_what_it_is_and_by_nothing_else() {
+    let (text, issued) =
+        tokens::issue("user:ada", &["b".to_owned(), "group:a".to_owned()], None, None).unwrap();
+    assert!(text.expose().starts_with("weir_") && text.expose().len() == 48);
+    assert_eq!(issued.groups, ["group:a", "group:b"]);
+    assert!(!serde_json::to_string(&issued).unwrap().contains(text.expose()));
+    for nobody in ["group:admin", "ada", "user:", "user:a b"] {
+        assert!(tokens::issue(nobody, &[], None, None).is_err(), "{nobody}");
+    }
+}

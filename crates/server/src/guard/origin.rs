@@ -81,7 +81,10 @@ fn is_named(host: &Authority, allowed: &str) -> bool {
 /// Whether a text can be the name of a host, with a port or without.
 pub fn is_host(text: &str) -> bool {
     let host = text.parse::<Authority>().ok().filter(|_| !text.contains(['/', '@', '*']));
-    host.is_some_and(|host| !host.host().is_empty() && (host.port().is_none() || host.port_u16().is_some()))
+    host.is_some_and(|host| {
+        let has_port = host.as_str().len() > host.host().len();
+        !host.host().is_empty() && (!has_port || host.port_u16().is_some())
+    })
 }
 
 /// Whether a text can be an origin: a scheme and a host.

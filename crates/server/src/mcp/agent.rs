@@ -81,7 +81,7 @@ async fn enter(app: App, caller: Caller, name: String, request: Request) -> Resp
     // Neither contains a line break, so that no two owners look alike.
     let owner = format!("{}\n{name}", caller.principal);
     let offer = Arc::new(AsTool { app: app.clone(), caller, name, build });
-    response(app.mcp.agents.enter(request, &owner, offer).await)
+    response(app.mcp.agents.enter(request, &owner, offer).await).await
 }
 
 /// An agent as a tool, for one caller.

@@ -54,7 +54,7 @@ async fn post(State(app): State<App>, request: Request) -> Response {
         Ok((address, created)) => {
             let owner = address.session.to_string();
             let offer = Arc::new(Lent { app: app.clone(), address, created });
-            response(app.mcp.bridge.enter(request, &owner, offer).await)
+            response(app.mcp.bridge.enter(request, &owner, offer).await).await
         }
         Err(error) => error.into_response(),
     }

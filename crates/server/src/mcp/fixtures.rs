@@ -20,5 +20,5 @@ async fn fixtures(State(app): State<App>, caller: Caller, request: Request) -> R
     if !app.settings.mcp_fixtures {
         return Error::missing("page").into_response();
     }
-    response(app.mcp.fixtures.enter_fixtures(request, &caller.principal, &conformance_fixtures()).await)
+    response(app.mcp.fixtures.enter_fixtures(request, &caller.principal, &conformance_fixtures()).await).await
 }

@@ -80,8 +80,7 @@ async fn chat(
     caller: Caller,
     Path(agent): Path<String>,
     Query(query): Query<ChatQuery>,
-    headers: HeaderMap,
-    claimed: Claimed,
+    (headers, claimed): (HeaderMap, Claimed),
     Json(chat): Json<Chat>,
 ) -> Result<Response, Error> {
     refuse_last_event_id(&headers)?;
