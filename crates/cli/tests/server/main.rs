@@ -12,6 +12,7 @@ mod compat;
 mod counting;
 mod deploying;
 mod hostile;
+mod ingesting;
 mod isolation;
 mod kit;
 mod load;
