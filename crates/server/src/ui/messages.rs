@@ -197,6 +197,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "so it is written where it is called")]
     fn wish(messages: Value) -> Result<Wish, String> {
         let submission = json!({ "id": "c", "messages": messages, "trigger": "submit-message", "more": 1 });
         let submission: Submission = serde_json::from_value(submission).unwrap();
