@@ -85,8 +85,7 @@ async fn chat_stream(
     caller: Caller,
     Path(agent): Path<String>,
     Query(query): Query<ChatQuery>,
-    headers: HeaderMap,
-    claimed: Claimed,
+    (headers, claimed): (HeaderMap, Claimed),
     Json(chat): Json<Chat>,
 ) -> Result<Response, Error> {
     refuse_last_event_id(&headers)?;
