@@ -128,8 +128,4 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "post /bridge/mcp",
         r#"curl "$WEIR/bridge/mcp" -H "Authorization: Bearer $BRIDGE" -H 'Accept: application/json, text/event-stream' -H 'Content-Type: application/json' -d '{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "curl", "version": "1"}}}'"#,
     ),
-    (
-        "post /ingest/{stream}",
-        r#"curl -N "$WEIR/sessions/$SESSION/runs/$RUN/stream?format=openai" | curl "$WEIR/ingest/recorded?format=openai" -H 'Content-Type: text/event-stream' --data-binary @-"#,
-    ),
 ];
