@@ -59,6 +59,7 @@ struct IngestedView {
         (status = 404, body = ErrorBody), (status = 413, body = ErrorBody), (status = 415, body = ErrorBody),
     )
 )]
+#[expect(clippy::too_many_arguments, reason = "each is a part of the request")]
 async fn ingest(
     State(app): State<App>,
     caller: Caller,
