@@ -9,8 +9,11 @@ use crate::process::{self, Ended};
 use crate::tools::FUZZ;
 
 /// The targets, as `fuzz/Cargo.toml` names them, and where each begins.
-const TARGETS: [(&str, &str); 2] =
-    [("spec", "crates/spec/tests/broken"), ("manifest", "fuzz/seeds/manifest")];
+const TARGETS: [(&str, &str); 3] = [
+    ("spec", "crates/spec/tests/broken"),
+    ("manifest", "fuzz/seeds/manifest"),
+    ("streams", "fuzz/seeds/streams"),
+];
 
 /// Building a target with instrumentation, at most.
 const BUILD_CAP: Duration = Duration::from_secs(15 * 60);

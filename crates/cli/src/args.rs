@@ -13,7 +13,7 @@ use weir_types::{BranchId, BranchName, Explain, Fault, Hash, HashError, NameErro
 
 use crate::commands::{
     append, approvals, auth, backup, blob, branch, budget, build, cat, chat, completions, demo, deploy, diff,
-    doctor, fs, init, new, policy, prompt, run, schema, serve, session, streams, test, token, tools,
+    doctor, fs, ingest, init, new, policy, prompt, run, schema, serve, session, streams, test, token, tools,
     transfer, verify, whoami,
 };
 use crate::exit::Exit;
@@ -127,6 +127,8 @@ pub(crate) enum Command {
     Auth(auth::Command),
     /// Append one event to a stream.
     Append(append::Args),
+    /// Append what a recorded stream of server-sent events says.
+    Ingest(ingest::Args),
     /// List the streams.
     Streams(streams::Args),
     /// Print how many events a stream has.

@@ -16,6 +16,7 @@ pub(crate) mod deploy;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod fs;
+pub(crate) mod ingest;
 pub(crate) mod init;
 pub(crate) mod new;
 pub(crate) mod policy;
@@ -130,6 +131,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
         Command::Schema(args) => schema::run(&args, context),
         Command::Auth(command) => auth::run(command, context).await,
         Command::Append(args) => append::run(args, context).await,
+        Command::Ingest(args) => ingest::run(args, context).await,
         Command::Streams(streams::Args {}) => streams::run(context).await,
         Command::Count(args) => streams::count(&args, context).await,
         Command::Cat(args) => cat::run(&args, context).await,

@@ -50,7 +50,9 @@ pub(crate) fn begin(out: &Out) -> Result<(), LevelError> {
     let level = level(word.as_deref())?;
     // What others tell is of use only when something is looked for.
     let others = if level >= LevelFilter::DEBUG { level } else { level.min(LevelFilter::WARN) };
+    // It would tell every message word for word, which is for the journal to keep and not for a log.
     let wanted = Targets::new().with_default(others).with_target("weir", level);
+    let wanted = wanted.with_target("rmcp", level.min(LevelFilter::ERROR));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let registry = tracing_subscriber::registry().with(wanted);
     // A second server in one process, as in tests, tells its lines where the first does.

@@ -34,7 +34,7 @@ impl Looks {
                 if DIRECTORIES.contains(&name.as_str()) {
                     looks.walk(&path, &name, 1);
                 }
-            } else {
+            } else if name.starts_with("weir.") {
                 looks.add(&path, name);
             }
         }
@@ -104,7 +104,9 @@ mod tests {
         std::fs::rename(&replacing, project.path().join("tools/t.ts")).unwrap();
         write("models/m.yaml", "one");
         std::fs::remove_file(project.path().join("agents/a/spec.yaml")).unwrap();
-        for name in ["src/main.rs", "agents/a/.spec.yaml.swp", "agents/a/spec.yaml~", ".weir/journal.db"] {
+        for name in
+            ["README.md", "src/main.rs", "agents/a/.spec.yaml.swp", "agents/a/spec.yaml~", ".weir/journal.db"]
+        {
             write(name, "noise");
         }
         let changed = Looks::of(project.path()).changed_since(&first);

@@ -36,7 +36,7 @@ mod http;
 mod model;
 mod offline;
 mod remote;
-mod sse;
+pub mod sse;
 mod wires;
 
 pub use connect::connect;

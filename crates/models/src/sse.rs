@@ -6,25 +6,27 @@ use std::collections::VecDeque;
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub struct Frame {
     /// The `event:` field. Some servers leave it out; the JSON inside says it again.
-    pub(crate) event: Option<String>,
+    pub event: Option<String>,
     /// The `data:` lines, joined.
-    pub(crate) data: String,
+    pub data: String,
 }
 
 /// Bytes that are no events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SseError {
+pub enum SseError {
+    /// Longer than it may be.
     #[error("an event is longer than {0} bytes")]
     TooLong(usize),
+    /// Not UTF-8.
     #[error("an event is not UTF-8")]
     NotText,
 }
 
 /// Takes bytes, gives frames.
 #[derive(Debug)]
-pub(crate) struct Frames {
+pub struct Frames {
     /// The line that is not finished yet.
     line: Vec<u8>,
     event: Option<Vec<u8>>,
@@ -36,12 +38,16 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    pub(crate) fn new(bytes_max: usize) -> Self {
+    /// Reads frames of at most so many bytes.
+    pub fn new(bytes_max: usize) -> Self {
         Self { line: vec![], event: None, data: None, after_return: false, first_line: true, bytes_max }
     }
 
     /// Takes the next bytes and appends the frames they finish to `frames`.
-    pub(crate) fn push(&mut self, bytes: &[u8], frames: &mut VecDeque<Frame>) -> Result<(), SseError> {
+    ///
+    /// # Errors
+    /// When they are no events.
+    pub fn push(&mut self, bytes: &[u8], frames: &mut VecDeque<Frame>) -> Result<(), SseError> {
         let mut rest = bytes;
         if self.after_return && rest.first() == Some(&b'\n') {
             rest = &rest[1..];
@@ -64,7 +70,10 @@ impl Frames {
     }
 
     /// The body has ended properly: an event whose last line is whole counts, even without the blank line after it.
-    pub(crate) fn finish(&mut self) -> Result<Option<Frame>, SseError> {
+    ///
+    /// # Errors
+    /// When that is no event.
+    pub fn finish(&mut self) -> Result<Option<Frame>, SseError> {
         if self.line.is_empty() { self.dispatch() } else { Ok(None) }
     }
 

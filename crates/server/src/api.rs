@@ -11,6 +11,7 @@ mod curl;
 mod events;
 mod files;
 mod health;
+mod ingest;
 mod openapi;
 mod page;
 #[cfg(test)]
@@ -42,6 +43,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .merge(approvals::routes())
         .merge(streams::routes())
         .merge(blobs::routes())
+        .merge(ingest::routes())
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -4,6 +4,7 @@ pub(crate) mod anthropic;
 mod join;
 mod native;
 pub(crate) mod openai;
+mod parse;
 mod vercel;
 mod view;
 
@@ -18,6 +19,7 @@ pub(crate) use self::anthropic::Anthropic;
 pub(crate) use self::join::Joiner;
 pub(crate) use self::native::Native;
 pub(crate) use self::openai::OpenAi;
+pub use self::parse::{FRAME_BYTES_MAX, Heard, ParseError, Parser, Recorded, joined};
 pub(crate) use self::vercel::Vercel;
 pub(crate) use self::view::{Part, Problem, Viewer};
 

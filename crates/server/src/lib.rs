@@ -15,6 +15,7 @@ mod compat;
 pub mod formats;
 mod guard;
 mod idempotency;
+pub mod ingest;
 mod mcp;
 mod metrics;
 mod serve;

@@ -28,7 +28,7 @@ use crate::stream::{Begun, Leaving, Source, Turn, begin_at, locate, refuse_last_
 const CHAT_BYTES_MAX: usize = 256;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(submit)).routes(routes!(resume))
+    OpenApiRouter::new().routes(routes!(ui_submit)).routes(routes!(ui_resume))
 }
 
 /// Say something in a chat of the AI SDK, or decide about a call: its chat transport's `api`.
@@ -37,6 +37,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
 #[utoipa::path(
     post,
     path = "/agents/{name}/ui",
+    tag = "agents",
     params(("name" = String, Path, description = "The agent.")),
     request_body(content = Object, description = "What `DefaultChatTransport` sends: `id`, `messages`, `trigger`, `messageId`."),
     responses(
@@ -44,7 +45,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         (status = "4XX", body = ErrorBody),
     ),
 )]
-async fn submit(
+async fn ui_submit(
     State(app): State<App>,
     caller: Caller,
     Path(agent): Path<String>,
@@ -78,6 +79,7 @@ async fn submit(
 #[utoipa::path(
     get,
     path = "/agents/{name}/ui/{chat}/stream",
+    tag = "agents",
     params(
         ("name" = String, Path, description = "The agent."),
         ("chat" = String, Path, description = "The chat."),
@@ -88,7 +90,7 @@ async fn submit(
         (status = "4XX", body = ErrorBody),
     ),
 )]
-async fn resume(
+async fn ui_resume(
     State(app): State<App>,
     caller: Caller,
     Path((agent, chat_id)): Path<(String, String)>,

@@ -6,6 +6,7 @@
 mod clients;
 #[path = "../server/kit.rs"]
 mod kit;
+mod mcp;
 mod schemathesis;
 mod ui;
 mod vendors;

@@ -25,7 +25,7 @@ fn claims() -> Value {
 }
 
 /// The claims with some of them changed; `null` takes one out.
-fn with(changes: Value) -> Value {
+fn with(changes: &Value) -> Value {
     let mut claims = claims();
     for (name, value) in changes.as_object().unwrap() {
         match value {
@@ -71,7 +71,7 @@ async fn only_what_holds_lets_in() {
         json!({"exp": now as f64 + 60.5}),
         json!({"admin": true, "anything": {"else": [1]}}),
     ] {
-        assert_eq!(status(&server, &signed(&with(good.clone()))).await, 200, "{good}");
+        assert_eq!(status(&server, &signed(&with(&good))).await, 200, "{good}");
     }
     for bad in [
         json!({"exp": now - 90}),
@@ -95,7 +95,7 @@ async fn only_what_holds_lets_in() {
         json!({"sub": "a\u{0}"}),
         json!({"sub": "a".repeat(500)}),
     ] {
-        assert_eq!(status(&server, &signed(&with(bad.clone()))).await, 401, "{bad}");
+        assert_eq!(status(&server, &signed(&with(&bad))).await, 401, "{bad}");
     }
     let (good, text) = (signed(&claims()), claims().to_string());
     let head = r#"{"alg":"HS256","typ":"JWT"}"#;
@@ -139,7 +139,7 @@ async fn only_what_holds_lets_in() {
 #[tokio::test]
 async fn groups_count_if_their_claim_is_named() {
     let project = Project::new();
-    let admin = signed(&with(json!({"groups": ["admin"], "realm": {"roles": "admin"}})));
+    let admin = signed(&with(&json!({"groups": ["admin"], "realm": {"roles": "admin"}})));
     let asks =
         async |server: &Server, token: &str| Person::new(server, token).get("/metrics").await.status.as_u16();
     let server = shared(&project).start().await;
@@ -147,7 +147,7 @@ async fn groups_count_if_their_claim_is_named() {
     let server = shared(&project).arg("--auth-groups-claim").arg("groups").start().await;
     assert_eq!(asks(&server, &admin).await, 200);
     for none in [json!({}), json!({"groups": []}), json!({"groups": ["staff"]}), json!({"groups": null})] {
-        assert_eq!(asks(&server, &signed(&with(none.clone()))).await, 403, "{none}");
+        assert_eq!(asks(&server, &signed(&with(&none))).await, 403, "{none}");
     }
     for odd in [
         json!({"groups": [7]}),
@@ -155,7 +155,7 @@ async fn groups_count_if_their_claim_is_named() {
         json!({"groups": [""]}),
         json!({"groups": vec!["g"; 300]}),
     ] {
-        assert_eq!(asks(&server, &signed(&with(odd.clone()))).await, 401, "{odd}");
+        assert_eq!(asks(&server, &signed(&with(&odd))).await, 401, "{odd}");
     }
     let server = shared(&project).arg("--auth-groups-claim").arg("realm.roles").start().await;
     assert_eq!(asks(&server, &admin).await, 200);
@@ -166,7 +166,7 @@ async fn names_are_users_service_accounts_and_never_the_owner() {
     let project = Project::new();
     let server = shared(&project).arg("--auth-serviceaccount-prefix").arg("svc-").start().await;
     let whoami = async |sub: &str| {
-        let token = signed(&with(json!({"sub": sub})));
+        let token = signed(&with(&json!({"sub": sub})));
         let event = json!({"events": [{"kind": "note.made"}]});
         let said = Person::new(&server, &token).post("/streams/notes/events", &event).await;
         if said.status != 201 && said.status != 200 {
@@ -191,7 +191,7 @@ async fn names_are_users_service_accounts_and_never_the_owner() {
     let owner = owner.strip_prefix("user:").unwrap();
     assert_eq!(whoami(owner).await, "401 Unauthorized");
     let server = shared(&project).arg("--auth-owner-by-name").start().await;
-    assert_eq!(status(&server, &signed(&with(json!({"sub": owner})))).await, 200);
+    assert_eq!(status(&server, &signed(&with(&json!({"sub": owner})))).await, 200);
 }
 
 /// Answers every request with the same keys, until they change.

@@ -52,7 +52,9 @@ async fn server() -> Server {
 }
 
 fn chat(agent: &str, messages: Value) -> Value {
-    json!({"model": agent, "messages": messages})
+    let mut body = json!({"model": agent});
+    body["messages"] = messages;
+    body
 }
 
 fn user(text: &str) -> Value {
@@ -60,7 +62,9 @@ fn user(text: &str) -> Value {
 }
 
 fn said(role: &str, content: Value) -> Value {
-    json!({"role": role, "content": content})
+    let mut message = json!({"role": role});
+    message["content"] = content;
+    message
 }
 
 fn session(answer: &Answer) -> String {

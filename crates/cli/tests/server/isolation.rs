@@ -108,8 +108,11 @@ fn row(endpoint: &str) -> Option<Row> {
     })
 }
 
+/// A change to ids.
+type Craft = fn(&Ids) -> Ids;
+
 /// What is made of ids that leaked, and of ids that do not exist, alike.
-fn crafted() -> Vec<(&'static str, fn(&Ids) -> Ids)> {
+fn crafted() -> Vec<(&'static str, Craft)> {
     fn each(ids: &Ids, change: impl Fn(&str) -> String) -> Ids {
         Ids {
             session: change(&ids.session),

@@ -64,6 +64,10 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         r#"curl "$WEIR/streams/notes/events" --json '{"events": [{"kind": "note.added", "payload": {"text": "hello"}}]}'"#,
     ),
     (
+        "post /ingest/{stream}",
+        r#"printf 'data: {"type":"text-delta","id":"1","delta":"hello"}\n\ndata: [DONE]\n\n' | curl --data-binary @- -H 'Content-Type: text/event-stream' "$WEIR/ingest/recordings?format=vercel""#,
+    ),
+    (
         "post /streams/{stream}/fork",
         r#"curl "$WEIR/streams/$STREAM/fork" --json '{"at": 1, "name": "draft"}'"#,
     ),

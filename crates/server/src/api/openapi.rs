@@ -105,18 +105,25 @@ fn complete_operation(path: &str, method: &str, operation: &mut Map<String, Valu
         }
     }
     let responses = operation.get_mut("responses").and_then(Value::as_object_mut);
-    responses.into_iter().flat_map(|all| all.values_mut()).for_each(complete_content);
+    for response in responses.into_iter().flat_map(|all| all.values_mut()) {
+        complete_content(response);
+        complete_stream(response);
+    }
 }
 
 const BYTES: &str = "application/octet-stream";
 
-/// What is bytes, and what is a stream of events, is said in the words of JSON Schema.
+/// What is bytes is said in the words of JSON Schema; and so is what a stream of events consists of.
 fn complete_content(holder: &mut Value) {
     let Some(content) = holder.get_mut("content").and_then(Value::as_object_mut) else { return };
     if let Some(bytes) = content.get_mut(BYTES) {
         bytes["schema"] = json!({ "type": "string", "format": "binary" });
     }
-    if let Some(events) = content.get_mut("text/event-stream") {
+}
+
+fn complete_stream(response: &mut Value) {
+    if let Some(events) = response.get_mut("content").and_then(|content| content.get_mut("text/event-stream"))
+    {
         let text = json!({ "type": "string" });
         events["schema"] = json!({
             "description": "Server-sent events, one after the other.", "type": "object",

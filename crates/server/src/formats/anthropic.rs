@@ -44,7 +44,7 @@ impl Anthropic {
         }
     }
 
-    fn part(&mut self, part: Part, out: &mut Vec<Chunk>) {
+    pub(super) fn part(&mut self, part: Part, out: &mut Vec<Chunk>) {
         match part {
             Part::Begin(_) => out.push(event(&json!({
                 "type": "message_start",

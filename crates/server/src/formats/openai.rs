@@ -40,7 +40,7 @@ impl OpenAi {
         Self { include_usage: true, ..self }
     }
 
-    fn part(&mut self, part: Part, out: &mut Vec<Chunk>) {
+    pub(super) fn part(&mut self, part: Part, out: &mut Vec<Chunk>) {
         match part {
             Part::Begin(at) => {
                 self.created = at.as_micros().div_euclid(1_000_000);

@@ -38,7 +38,7 @@ impl Vercel {
         Self { named, viewer: Viewer::default(), open: None, in_step: false }
     }
 
-    fn part(&mut self, part: Part, out: &mut Vec<Chunk>) {
+    pub(super) fn part(&mut self, part: Part, out: &mut Vec<Chunk>) {
         match part {
             Part::Begin(_) => {
                 out.push(chunk(&json!({ "type": "start", "messageId": self.named.run.to_string() })));
@@ -184,7 +184,7 @@ fn block(block: &Block) -> Value {
 }
 
 /// Why it stopped, in the words of the AI SDK.
-fn reason(stop: StopReason) -> &'static str {
+pub(super) fn reason(stop: StopReason) -> &'static str {
     match stop {
         StopReason::MaxTokens | StopReason::Iterations => "length",
         StopReason::Refused => "content-filter",

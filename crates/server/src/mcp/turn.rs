@@ -10,7 +10,7 @@ use weir_engine::{Address, Approval, Engine, EngineError, New, Outcome, Said, Up
 use weir_journal::now;
 use weir_kernel::{ApprovalDenied, ApprovalGranted, Body, Scope};
 use weir_mcp::serving::{Ask, Asking, Given, Incoming, Progress, Refusal};
-use weir_types::{Block, CallId, StopReason, Usage};
+use weir_types::{Block, CallId, Seq, StopReason, Usage};
 
 use crate::access;
 use crate::app::App;
@@ -107,11 +107,13 @@ async fn converse(
         actor: caller.principal.clone(),
     };
     let engine = &app.engine;
-    let (address, seq) = match arguments.session {
+    // What is said and what it leads to may be written down together: whoever wants to know how far it is hears all of it.
+    let (address, before) = match arguments.session {
         Some(session) => {
             let address = own_session(app, caller, agent, &session).await?;
-            let seq = engine.say(&address, said).await?;
-            (address, seq)
+            let head = app.journal.head(&address.branch_id()).await?;
+            engine.say(&address, said).await?;
+            (address, head.map_or(Seq(0), |head| head.seq))
         }
         None => {
             let address = engine.new_address();
@@ -121,11 +123,11 @@ async fn converse(
                 groups: caller.groups.clone(),
                 ..New::default()
             };
-            let seq = engine.begin(&address, new, said).await?;
-            (address, seq)
+            engine.begin(&address, new, said).await?;
+            (address, Seq(0))
         }
     };
-    let mut following = Following { updates: engine.watch(&address, seq), names: BTreeMap::new() };
+    let mut following = Following { updates: engine.watch(&address, before), names: BTreeMap::new() };
     let mut outcome = following.settled(engine, &address, caller, incoming).await?;
     // Whoever sits before the client may decide, if they are someone who may.
     for _ in 0..ASKED_MAX {

@@ -25,7 +25,10 @@ use crate::formats::{Format, Named, Native};
 use crate::idempotency::Claimed;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(chat)).routes(routes!(run)).routes(routes!(events))
+    OpenApiRouter::new()
+        .routes(routes!(chat_stream))
+        .routes(routes!(run_stream))
+        .routes(routes!(session_events_stream))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -68,6 +71,7 @@ struct EventsQuery {
 #[utoipa::path(
     post,
     path = "/agents/{name}/chat/stream",
+    tag = "agents",
     params(("name" = String, Path, description = "The agent."), ChatQuery),
     request_body = Chat,
     responses(
@@ -75,13 +79,13 @@ struct EventsQuery {
         (status = "4XX", body = ErrorBody),
     ),
 )]
-async fn chat(
+#[expect(clippy::too_many_arguments, reason = "each is a part of the request")]
+async fn chat_stream(
     State(app): State<App>,
     caller: Caller,
     Path(agent): Path<String>,
     Query(query): Query<ChatQuery>,
-    headers: HeaderMap,
-    claimed: Claimed,
+    (headers, claimed): (HeaderMap, Claimed),
     Json(chat): Json<Chat>,
 ) -> Result<Response, Error> {
     refuse_last_event_id(&headers)?;
@@ -97,6 +101,7 @@ async fn chat(
 #[utoipa::path(
     get,
     path = "/sessions/{id}/runs/{run}/stream",
+    tag = "sessions",
     params(
         ("id" = String, Path, description = "The session."),
         ("run" = String, Path, description = "The run."),
@@ -109,7 +114,7 @@ async fn chat(
         (status = "4XX", body = ErrorBody),
     ),
 )]
-async fn run(
+async fn run_stream(
     State(app): State<App>,
     caller: Caller,
     Path((session, run)): Path<(String, String)>,
@@ -130,6 +135,7 @@ async fn run(
 #[utoipa::path(
     get,
     path = "/sessions/{id}/events/stream",
+    tag = "sessions",
     params(
         ("id" = String, Path, description = "The session."),
         ("Last-Event-ID" = Option<String>, Header, description = "The id of the last frame that came from this stream."),
@@ -140,7 +146,7 @@ async fn run(
         (status = "4XX", body = ErrorBody),
     ),
 )]
-async fn events(
+async fn session_events_stream(
     State(app): State<App>,
     caller: Caller,
     Path(session): Path<String>,

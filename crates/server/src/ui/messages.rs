@@ -197,7 +197,7 @@ mod tests {
 
     use super::*;
 
-    fn wish(messages: Value) -> Result<Wish, String> {
+    fn wish(messages: &Value) -> Result<Wish, String> {
         let submission = json!({ "id": "c", "messages": messages, "trigger": "submit-message", "more": 1 });
         let submission: Submission = serde_json::from_value(submission).unwrap();
         submission.wish().map_err(|error| error.message)
@@ -213,7 +213,7 @@ mod tests {
             { "type": "dynamic-tool", "toolName": "pay", "toolCallId": "x", "state": "output-available", "output": 1 },
             { "type": "text", "text": "Hello.", "state": "done" },
         ] });
-        let said = wish(json!([user("hi"), agent, user("and?")])).unwrap();
+        let said = wish(&json!([user("hi"), agent, user("and?")])).unwrap();
         let history = vec![
             Message { role: Role::User, content: vec![Block::text("hi")] },
             Message { role: Role::Assistant, content: vec![Block::text("Hello.")] },
@@ -225,7 +225,7 @@ mod tests {
     fn files_are_pictures_and_documents() {
         let part = |url: &str, media_type: &str| {
             let part = json!({ "type": "file", "url": url, "mediaType": media_type, "filename": "a" });
-            wish(json!([{ "role": "user", "parts": [part] }]))
+            wish(&json!([{ "role": "user", "parts": [part] }]))
         };
         let Ok(Wish::Say { content, .. }) = part("data:image/png;base64,AAAA", "image/png") else { panic!() };
         let source = Source::Base64("AAAA".to_owned());
@@ -248,17 +248,17 @@ mod tests {
         let message = |part: Value| json!([{ "role": "assistant", "parts": [part] }]);
         let decided =
             |approved| Ok(Wish::Decide(vec![Decision { call, approved, reason: Some("fine".to_owned()) }]));
-        assert_eq!(wish(message(part("approval-responded", json!(true)))), decided(true));
-        assert_eq!(wish(message(part("approval-responded", json!(false)))), decided(false));
-        assert!(wish(message(part("approval-requested", json!(null)))).is_err());
-        assert!(wish(message(part("output-available", json!(true)))).is_err());
+        assert_eq!(wish(&message(part("approval-responded", json!(true)))), decided(true));
+        assert_eq!(wish(&message(part("approval-responded", json!(false)))), decided(false));
+        assert!(wish(&message(part("approval-requested", json!(null)))).is_err());
+        assert!(wish(&message(part("output-available", json!(true)))).is_err());
     }
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        assert!(wish(json!([])).is_err());
-        assert!(wish(json!([{ "role": "user", "parts": [] }])).is_err());
-        assert!(wish(json!([{ "role": "system", "parts": [{ "type": "text", "text": "obey" }] }])).is_err());
+        assert!(wish(&json!([])).is_err());
+        assert!(wish(&json!([{ "role": "user", "parts": [] }])).is_err());
+        assert!(wish(&json!([{ "role": "system", "parts": [{ "type": "text", "text": "obey" }] }])).is_err());
         let submission = json!({ "id": "c", "messages": [], "trigger": "regenerate-message" });
         let submission: Submission = serde_json::from_value(submission).unwrap();
         assert!(submission.wish().unwrap_err().message.contains("again"));

@@ -1,0 +1,5 @@
+//! MCP: agents as servers, and the bridge.
+
+mod agent;
+mod bridge;
+mod wire;

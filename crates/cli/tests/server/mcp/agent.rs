@@ -1,0 +1,311 @@
+//! `/agents/{name}/mcp`: the agent as a tool.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::wire::{CAPABILITIES, CLIENT, Mcp, VERSION};
+use crate::kit::{Answer, Project, Server, within};
+
+const WITH_SESSIONS: [&str; 2] = ["2025-06-18", "2025-11-25"];
+
+async fn server() -> Server {
+    Project::new().serve().start().await
+}
+
+/// A server that asks everyone who they are, and the tokens of two who may talk to agents, and of one who may not.
+async fn guarded() -> (Server, [String; 3]) {
+    let project = Project::new();
+    let tokens = ["user:alice", "user:bob", "user:eve"].map(|principal| {
+        let issued = project.json(&["token", "issue", "--principal", principal]);
+        issued["token"].as_str().unwrap().to_owned()
+    });
+    (project.serve().arg("--auth-tokens").start().await, tokens)
+}
+
+#[tokio::test]
+async fn an_agent_is_a_tool_that_says_honestly_what_it_can_do() {
+    let server = server().await;
+    for version in WITH_SESSIONS {
+        let helper = Mcp::new(&server, "/agents/helper/mcp").begin(version, json!({})).await;
+        let tools = helper.ask("tools/list", json!({})).await.result()["tools"].clone();
+        assert_eq!(tools.as_array().unwrap().len(), 1);
+        assert_eq!(
+            (&tools[0]["name"], &tools[0]["description"]),
+            (&json!("helper"), &json!("You answer questions about the weather."))
+        );
+        assert_eq!(tools[0]["annotations"]["readOnlyHint"], json!(true), "all its tools read");
+        assert_eq!(tools[0]["inputSchema"]["required"], json!(["message"]));
+        let careful = Mcp::new(&server, "/agents/careful/mcp").begin(version, json!({})).await;
+        let tools = careful.ask("tools/list", json!({})).await.result()["tools"].clone();
+        assert_eq!(tools[0]["annotations"]["readOnlyHint"], json!(false), "one of its tools writes");
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_a_turn_and_a_session_goes_on() {
+    let server = server().await;
+    for version in WITH_SESSIONS {
+        let helper = Mcp::new(&server, "/agents/helper/mcp").begin(version, json!({})).await;
+        let first = helper.call("helper", json!({"message": "weather in Lisbon"})).await;
+        assert_eq!(first.words(), "It is 18 degrees in Lisbon.");
+        let told = &first.result()["structuredContent"];
+        assert_eq!((&told["stop"], &told["approvals"]), (&json!("end"), &json!([])));
+        assert!(told["usage"]["output_tokens"].as_u64().unwrap() >= 12, "{told}");
+        let session = told["session"].as_str().unwrap();
+        let again = helper.call("helper", json!({"message": "hi", "session": session})).await;
+        assert_eq!(
+            (again.words(), &again.result()["structuredContent"]["session"]),
+            ("You said: hi", &json!(session))
+        );
+        let asked = server.project.events(session);
+        let said = asked.iter().filter(|event| event["kind"] == "user.message").count();
+        assert_eq!(said, 2);
+        let failed = helper.call("helper", json!({"message": "fail"})).await;
+        assert_eq!(failed.result()["isError"], json!(true));
+        assert_eq!(failed.result()["structuredContent"]["stop"], "failed");
+    }
+}
+
+#[tokio::test]
+async fn progress_is_told_in_growing_numbers_to_whoever_asks_for_it() {
+    let server = server().await;
+    for version in WITH_SESSIONS {
+        let helper = Mcp::new(&server, "/agents/helper/mcp").begin(version, json!({})).await;
+        let params = json!({"name": "helper", "arguments": {"message": "weather in Lisbon"}, "_meta": {"progressToken": "p"}});
+        let reply = helper.ask("tools/call", params).await;
+        let told: Vec<&Value> =
+            reply.messages.iter().filter(|message| message["method"] == "notifications/progress").collect();
+        let words: Vec<&str> = told.iter().map(|told| told["params"]["message"].as_str().unwrap()).collect();
+        let expected =
+            ["asks scripted/helper", "calls weather", "weather has answered", "asks scripted/helper"];
+        assert_eq!(words, expected);
+        let numbers: Vec<f64> =
+            told.iter().map(|told| told["params"]["progress"].as_f64().unwrap()).collect();
+        assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{numbers:?}");
+        assert!(told.iter().all(|told| told["params"]["progressToken"] == "p"));
+        assert_eq!(reply.words(), "It is 18 degrees in Lisbon.", "the answer comes last");
+        let silent = helper.call("helper", json!({"message": "weather in Lisbon"})).await;
+        assert_eq!(silent.messages.len(), 1, "{silent:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_protocol_without_sessions_is_spoken_too() {
+    let server = server().await;
+    let meta = json!({VERSION: "2026-07-28", CLIENT: {"name": "test", "version": "1"}, CAPABILITIES: {}});
+    let helper = Mcp::new(&server, "/agents/helper/mcp").with("mcp-protocol-version", "2026-07-28");
+    let found = helper
+        .clone()
+        .with("mcp-method", "server/discover")
+        .ask("server/discover", json!({"_meta": meta}))
+        .await;
+    assert_eq!(found.result()["supportedVersions"], json!(["2025-06-18", "2025-11-25", "2026-07-28"]));
+    let mut told = meta.clone();
+    told["progressToken"] = json!(1);
+    let calling = helper.with("mcp-method", "tools/call").with("mcp-name", "helper");
+    let params = json!({"name": "helper", "arguments": {"message": "weather in Lisbon"}, "_meta": told});
+    let reply = calling.ask("tools/call", params).await;
+    assert_eq!((reply.status(), reply.words()), (200, "It is 18 degrees in Lisbon."));
+    assert_eq!(reply.messages.len(), 5, "{reply:?}");
+    assert!(!reply.answer.headers.contains_key("mcp-session-id"));
+}
+
+#[tokio::test]
+async fn what_needs_a_yes_comes_back_as_such() {
+    let server = server().await;
+    let careful = Mcp::new(&server, "/agents/careful/mcp").begin("2025-11-25", json!({})).await;
+    let reply = careful.call("careful", json!({"message": "refund 5"})).await;
+    let told = &reply.result()["structuredContent"];
+    assert_eq!((&told["stop"], &told["approvals"][0]["tool"]), (&json!("approval"), &json!("refund")));
+    assert_eq!(told["approvals"][0]["input"], json!({"amount": "5"}));
+    assert!(reply.words().contains("waits for approval"), "{}", reply.words());
+    let (session, call) = (told["session"].as_str().unwrap(), told["approvals"][0]["id"].as_str().unwrap());
+    let decided =
+        server.post(&format!("/sessions/{session}/approvals/{call}"), &json!({"decision": "allow"})).await;
+    assert!(decided.status.is_success(), "{}", decided.text());
+}
+
+#[tokio::test]
+async fn whoever_sits_before_the_client_decides_if_they_may() {
+    let server = server().await;
+    let capabilities = json!({"elicitation": {}});
+    let careful = Mcp::new(&server, "/agents/careful/mcp").begin("2025-11-25", capabilities).await;
+    for (approve, answer) in [(true, "Done: refunded 5"), (false, "not today")] {
+        let call = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "careful", "arguments": {"message": "refund 5"}}});
+        let request =
+            careful.request(Method::POST).header("content-type", "application/json").body(call.to_string());
+        let mut response = within("an answer", request.send()).await.unwrap();
+        let mut text = String::new();
+        let mut answered = false;
+        while let Some(chunk) = within("a chunk", response.chunk()).await.unwrap() {
+            text.push_str(std::str::from_utf8(&chunk).unwrap());
+            let asked = text
+                .lines()
+                .filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data:")?.trim()).ok());
+            let asked = asked.into_iter().find(|message| message["method"] == "elicitation/create");
+            if let Some(asked) = asked.filter(|_| !answered) {
+                answered = true;
+                let message = asked["params"]["message"].as_str().unwrap();
+                assert!(message.contains(r#"refund {"amount":"5"}"#), "{message}");
+                let content = json!({"approve": approve, "message": "not today"});
+                let result = json!({"action": "accept", "content": content});
+                let told = careful
+                    .post(json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string())
+                    .await;
+                assert_eq!(told.status(), 202);
+            }
+        }
+        let last = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data:")?.trim()).ok())
+            .last();
+        let words = last.unwrap()["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+        assert!(answered && words.contains(answer), "{words}");
+    }
+}
+
+#[tokio::test]
+async fn to_cancel_is_to_ask_and_to_leave_is_not() {
+    let server = server().await;
+    let helper = Mcp::new(&server, "/agents/helper/mcp").begin("2025-11-25", json!({})).await;
+    let begin = async |id: u32| {
+        let params =
+            json!({"name": "helper", "arguments": {"message": "slow"}, "_meta": {"progressToken": id}});
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        let request =
+            helper.request(Method::POST).header("content-type", "application/json").body(call.to_string());
+        let mut response = within("an answer", request.send()).await.unwrap();
+        let mut text = String::new();
+        while !text.contains("asks scripted/helper") {
+            let chunk = within("progress", response.chunk()).await.unwrap().unwrap();
+            text.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+        response
+    };
+    let newest = || server.project.lines(&["session", "list"])[0]["id"].as_str().unwrap().to_owned();
+    let ended = async |session: &str| {
+        let until = within("the end of the run", async {
+            loop {
+                let events = server.project.events(session);
+                let end = events.iter().find(|event| {
+                    ["run.finished", "run.cancelled"].iter().any(|kind| event["kind"] == *kind)
+                });
+                if let Some(end) = end {
+                    return end["kind"].as_str().unwrap().to_owned();
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        });
+        until.await
+    };
+    // Whoever leaves stops nothing.
+    drop(begin(1).await);
+    assert_eq!(ended(&newest()).await, "run.finished");
+    // Whoever says so does.
+    let _held = begin(2).await;
+    let session = newest();
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
+    assert_eq!(helper.post(cancelled.to_string()).await.status(), 202);
+    assert_eq!(ended(&session).await, "run.cancelled");
+}
+
+#[tokio::test]
+async fn only_agents_one_may_talk_to_exist_and_sessions_are_their_owners_alone() {
+    let (server, [alice, bob, eve]) = guarded().await;
+    let path = "/agents/helper/mcp";
+    let nowhere = Mcp::new(&server, "/agents/nobody/mcp").token(&alice).hello("2025-11-25", json!({})).await;
+    for refused in [
+        Mcp::new(&server, path).token(&eve).hello("2025-11-25", json!({})).await,
+        Mcp::new(&server, "/agents/echo/mcp").token(&alice).hello("2025-11-25", json!({})).await,
+    ] {
+        assert_eq!((refused.status(), &refused.answer.body), (404, &nowhere.answer.body));
+    }
+    assert_eq!(Mcp::new(&server, path).hello("2025-11-25", json!({})).await.status(), 401);
+    let hers = Mcp::new(&server, path).token(&alice).begin("2025-11-25", json!({})).await;
+    let said = hers.call("helper", json!({"message": "hi"})).await;
+    let session = said.result()["structuredContent"]["session"].as_str().unwrap().to_owned();
+    // A session of MCP: another's, or of another agent, is as good as one that never was.
+    let made_up = hers.clone().with("mcp-session-id", "made-up").ask("tools/list", json!({})).await;
+    let stolen = hers.clone().token(&bob).ask("tools/list", json!({})).await;
+    assert_eq!((made_up.status(), stolen.status(), &stolen.answer.body), (404, 404, &made_up.answer.body));
+    let elsewhere = Mcp { headers: hers.headers.clone(), ..Mcp::new(&server, "/agents/careful/mcp") };
+    assert_eq!(elsewhere.ask("tools/list", json!({})).await.status(), 404);
+    // A session of an agent: the same.
+    let his = Mcp::new(&server, path).token(&bob).begin("2025-11-25", json!({})).await;
+    let leaked = his.call("helper", json!({"message": "hi", "session": session})).await;
+    let guessed = his.call("helper", json!({"message": "hi", "session": "01ARZ3NDEKTSV4RRFFQ69G5FAV"})).await;
+    assert_eq!((leaked.result(), &leaked.result()["isError"]), (guessed.result(), &json!(true)));
+    assert_eq!(
+        server.project.events(&session).iter().filter(|event| event["kind"] == "user.message").count(),
+        1
+    );
+    // It ends when its owner says so, and not before.
+    assert_eq!(Answer::to(hers.clone().token(&bob).request(Method::DELETE)).await.status, 404);
+    assert_eq!(hers.ask("ping", json!({})).await.status(), 200);
+    assert!(Answer::to(hers.request(Method::DELETE)).await.status.is_success());
+    assert_eq!(hers.ask("ping", json!({})).await.status(), 404);
+}
+
+#[tokio::test]
+async fn a_restarted_server_has_a_client_begin_again() {
+    let server = server().await;
+    let before = Mcp::new(&server, "/agents/helper/mcp").begin("2025-11-25", json!({})).await;
+    let headers = before.headers.clone();
+    let server = server.kill().start_again().await;
+    let after = Mcp { headers, ..Mcp::new(&server, "/agents/helper/mcp") };
+    assert_eq!(after.ask("ping", json!({})).await.status(), 404);
+    Mcp::new(&server, "/agents/helper/mcp").begin("2025-11-25", json!({})).await;
+}
+
+#[tokio::test]
+async fn bad_input_is_told_and_harms_nobody() {
+    let server = server().await;
+    let helper = Mcp::new(&server, "/agents/helper/mcp").begin("2025-11-25", json!({})).await;
+    assert_eq!(helper.ask("no/such", json!({})).await.code(), -32601);
+    assert_eq!(helper.call("nobody", json!({})).await.code(), -32602);
+    let wrong = [
+        json!({}),
+        json!({"message": 7}),
+        json!({"message": " "}),
+        json!({"message": "hi", "mesage": "hi"}),
+        json!({"message": "hi", "session": "../x"}),
+    ];
+    for arguments in wrong {
+        let told = helper.call("helper", arguments.clone()).await;
+        assert_eq!(told.result()["isError"], json!(true), "{arguments}");
+    }
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    let bodies = [
+        String::new(),
+        "nonsense".to_owned(),
+        "[]".to_owned(),
+        r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#.to_owned(),
+        r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#.to_owned(),
+        r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#.to_owned(),
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"helper","arguments":{deep}}}}}"#
+        ),
+    ];
+    for body in bodies {
+        let short: String = body.chars().take(60).collect();
+        let status = helper.post(body).await.status();
+        assert!((400..500).contains(&status), "{short}: {status}");
+    }
+    for version in ["2024-11-05", "2025-03-26", "1999-01-01", "x"] {
+        let refused = helper.clone().with("mcp-protocol-version", version).ask("ping", json!({})).await;
+        assert_eq!(refused.status(), 400, "{version}");
+    }
+    let old = Mcp::new(&server, "/agents/helper/mcp").hello("2024-11-05", json!({})).await;
+    assert_eq!(old.result()["protocolVersion"], "2025-11-25", "the client may take it or leave");
+    let plain = helper.request(Method::POST).header("content-type", "text/plain").body("{}");
+    assert_eq!(Answer::to(plain).await.status, 415);
+    let foreign = helper.clone().with("origin", "http://evil.example").ask("ping", json!({})).await;
+    assert_eq!(foreign.status(), 403);
+    let rebound = helper.clone().with("host", "evil.example").ask("ping", json!({})).await;
+    assert!((400..500).contains(&rebound.status()));
+    assert_eq!(helper.call("helper", json!({"message": "hi"})).await.words(), "You said: hi");
+    assert_eq!(Mcp::new(&server, "/conformance/mcp").hello("2025-11-25", json!({})).await.status(), 404);
+    let huge = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "helper", "arguments": {"message": "x".repeat(5 << 20)}}});
+    assert_eq!(helper.post(huge.to_string()).await.status(), 413);
+}

@@ -1,0 +1,241 @@
+//! Reading recorded streams: what a format says, as neutral parts. Incremental, bounded, and never wrong about what is complete.
+
+mod anthropic;
+mod native;
+mod openai;
+#[cfg(test)]
+mod tests;
+mod vercel;
+
+use std::collections::VecDeque;
+
+use serde_json::Value;
+use weir_models::sse::{Frame, Frames, SseError};
+use weir_types::Json;
+
+use super::Format;
+
+/// The longest frame that is read: the largest payload, as base64 and with what is around it.
+pub const FRAME_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// The most calls whose arguments are still to come at once.
+const OPEN_MAX: usize = 1_024;
+
+/// One thing that a recorded stream says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Heard {
+    /// A message begins.
+    Begun {
+        /// What it calls itself.
+        id: Option<String>,
+        /// Who speaks.
+        model: Option<String>,
+    },
+    /// A further step of it.
+    Step,
+    /// Words.
+    Text(String),
+    /// Reasoning.
+    Reasoning(String),
+    /// A tool is called.
+    Called {
+        /// The call.
+        id: String,
+        /// The tool.
+        tool: String,
+        /// The arguments; text that is no JSON stands there as text.
+        input: Json,
+    },
+    /// It answered.
+    Answered {
+        /// The call.
+        id: String,
+        /// The answer.
+        output: Json,
+    },
+    /// It did not.
+    Failed {
+        /// The call.
+        id: String,
+        /// Why.
+        message: Option<String>,
+        /// Whether somebody said no.
+        denied: bool,
+    },
+    /// Someone has to decide.
+    Asked {
+        /// What a decision names.
+        id: String,
+        /// The call.
+        call: String,
+        /// Why.
+        why: Option<String>,
+    },
+    /// What was said in this step, or of this answer, is taken back.
+    Reset,
+    /// The message ends.
+    Finished {
+        /// Why, in the format's own word.
+        reason: Option<String>,
+    },
+    /// What it used.
+    Used {
+        /// Tokens sent, cached ones included.
+        input_tokens: u64,
+        /// Tokens received.
+        output_tokens: u64,
+    },
+    /// It ends with an error.
+    Broken(String),
+    /// An event of a native stream, as it stands there.
+    Event(Box<Recorded>),
+    /// The stream is complete.
+    Done,
+}
+
+/// An event of a native stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// What happened.
+    pub kind: String,
+    /// The content, byte for byte.
+    pub payload: Vec<u8>,
+    /// All of it, as it stands in the stream.
+    pub line: Json,
+}
+
+/// A stream that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// It is no stream of events.
+    #[error("frame {frame}: {why}")]
+    Sse {
+        /// Which, from 1.
+        frame: usize,
+        /// Why.
+        why: SseError,
+    },
+    /// A frame makes no sense.
+    #[error("frame {frame} is not {format}: {why}")]
+    Frame {
+        /// Which, from 1.
+        frame: usize,
+        /// What it was read as.
+        format: Format,
+        /// Why.
+        why: String,
+    },
+}
+
+/// Reads a stream of one format.
+#[derive(Debug)]
+pub struct Parser {
+    format: Format,
+    frames: Frames,
+    reader: Reader,
+    count: usize,
+}
+
+#[derive(Debug)]
+enum Reader {
+    Native,
+    OpenAi(openai::Reader),
+    Anthropic(anthropic::Reader),
+    Vercel,
+}
+
+impl Parser {
+    /// Reads a stream of that format.
+    pub fn new(format: Format) -> Self {
+        let reader = match format {
+            Format::Native => Reader::Native,
+            Format::OpenAi => Reader::OpenAi(openai::Reader::default()),
+            Format::Anthropic => Reader::Anthropic(anthropic::Reader::default()),
+            Format::Vercel => Reader::Vercel,
+        };
+        Self { format, frames: Frames::new(FRAME_BYTES_MAX), reader, count: 0 }
+    }
+
+    /// Takes more bytes; what they complete.
+    ///
+    /// # Errors
+    /// When they are no stream of this format.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Heard>, ParseError> {
+        let mut frames = VecDeque::new();
+        let pushed = self.frames.push(bytes, &mut frames);
+        let mut heard = Vec::new();
+        for frame in frames {
+            self.frame(&frame, &mut heard)?;
+        }
+        pushed.map_err(|why| ParseError::Sse { frame: self.count + 1, why })?;
+        Ok(heard)
+    }
+
+    /// The bytes have ended: a last frame may lack its blank line.
+    ///
+    /// # Errors
+    /// As for [`Parser::push`].
+    pub fn finish(&mut self) -> Result<Vec<Heard>, ParseError> {
+        let mut heard = Vec::new();
+        let last = self.frames.finish().map_err(|why| ParseError::Sse { frame: self.count + 1, why })?;
+        if let Some(frame) = last {
+            self.frame(&frame, &mut heard)?;
+        }
+        Ok(heard)
+    }
+
+    fn frame(&mut self, frame: &Frame, heard: &mut Vec<Heard>) -> Result<(), ParseError> {
+        self.count += 1;
+        let read = match &mut self.reader {
+            Reader::Native => native::read(frame, heard),
+            Reader::OpenAi(reader) => reader.read(&frame.data, heard),
+            Reader::Anthropic(reader) => reader.read(&frame.data, heard),
+            Reader::Vercel => vercel::read(&frame.data, heard),
+        };
+        read.map_err(|why| ParseError::Frame { frame: self.count, format: self.format, why })
+    }
+}
+
+/// Adjacent words joined, up to a length, so that it does not matter in which pieces they came.
+pub fn joined(heard: impl IntoIterator<Item = Heard>, bytes_max: usize) -> Vec<Heard> {
+    let mut joined: Vec<Heard> = Vec::new();
+    for next in heard {
+        match (joined.last_mut(), next) {
+            (Some(Heard::Text(text)), Heard::Text(more)) if text.len() + more.len() <= bytes_max => {
+                text.push_str(&more);
+            }
+            (Some(Heard::Reasoning(text)), Heard::Reasoning(more))
+                if text.len() + more.len() <= bytes_max =>
+            {
+                text.push_str(&more);
+            }
+            (_, next) => joined.push(next),
+        }
+    }
+    joined
+}
+
+fn object(data: &str) -> Result<Value, String> {
+    let value: Value = serde_json::from_str(data).map_err(|error| error.to_string())?;
+    if value.is_object() { Ok(value) } else { Err("it is not a JSON object".to_owned()) }
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+fn words(value: &Value) -> Option<String> {
+    text(value).filter(|text| !text.is_empty())
+}
+
+/// Arguments that came as text: JSON, nothing, or text after all.
+fn arguments(written: &str) -> Json {
+    if written.trim().is_empty() {
+        return Json::empty_object();
+    }
+    Json::parse(written).unwrap_or_else(|_| Json::of(&Value::from(written)))
+}
+
+fn too_many() -> String {
+    format!("more than {OPEN_MAX} calls are open at once")
+}

@@ -1,0 +1,104 @@
+//! Events of messages, as vendors send them: with calls of the client's tools, pings and signatures.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use weir_types::Json;
+
+use super::{Heard, OPEN_MAX, arguments, object, text, too_many, words};
+
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    calls: BTreeMap<u64, Call>,
+    input_tokens: u64,
+}
+
+#[derive(Debug)]
+struct Call {
+    id: String,
+    tool: String,
+    input: Value,
+    written: String,
+}
+
+impl Reader {
+    pub(super) fn read(&mut self, data: &str, heard: &mut Vec<Heard>) -> Result<(), String> {
+        let event = object(data)?;
+        let index = event["index"].as_u64().unwrap_or_default();
+        match event["type"].as_str().ok_or("it has no type")? {
+            "message_start" => {
+                let message = &event["message"];
+                self.input_tokens = sent(&message["usage"]).unwrap_or_default();
+                heard.push(Heard::Begun { id: words(&message["id"]), model: words(&message["model"]) });
+            }
+            "content_block_start" => self.start(index, &event["content_block"], heard)?,
+            "content_block_delta" => self.delta(index, &event["delta"], heard),
+            "content_block_stop" => {
+                if let Some(Call { id, tool, input, written }) = self.calls.remove(&index) {
+                    let input = if written.is_empty() { Json::of(&input) } else { arguments(&written) };
+                    heard.push(Heard::Called { id, tool, input });
+                }
+            }
+            "message_delta" => {
+                let usage = &event["usage"];
+                heard.push(Heard::Finished { reason: words(&event["delta"]["stop_reason"]) });
+                if usage.is_object() {
+                    let input_tokens = sent(usage).unwrap_or(self.input_tokens);
+                    let output_tokens = usage["output_tokens"].as_u64().unwrap_or_default();
+                    heard.push(Heard::Used { input_tokens, output_tokens });
+                }
+            }
+            "message_stop" => heard.push(Heard::Done),
+            "error" => {
+                let error = &event["error"];
+                heard.push(Heard::Broken(text(&error["message"]).unwrap_or_else(|| error.to_string())));
+            }
+            // Signs of life, and whatever comes later.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, index: u64, block: &Value, heard: &mut Vec<Heard>) -> Result<(), String> {
+        match block["type"].as_str() {
+            Some("text") => heard.extend(words(&block["text"]).map(Heard::Text)),
+            Some("thinking") => heard.extend(words(&block["thinking"]).map(Heard::Reasoning)),
+            Some("tool_use" | "server_tool_use") => {
+                if self.calls.len() >= OPEN_MAX {
+                    return Err(too_many());
+                }
+                let (id, tool) = (text(&block["id"]), text(&block["name"]));
+                let call = Call {
+                    id: id.unwrap_or_default(),
+                    tool: tool.unwrap_or_default(),
+                    input: block["input"].clone(),
+                    written: String::new(),
+                };
+                self.calls.insert(index, call);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, index: u64, delta: &Value, heard: &mut Vec<Heard>) {
+        match delta["type"].as_str() {
+            Some("text_delta") => heard.extend(words(&delta["text"]).map(Heard::Text)),
+            Some("thinking_delta") => heard.extend(words(&delta["thinking"]).map(Heard::Reasoning)),
+            Some("input_json_delta") => {
+                if let Some(call) = self.calls.get_mut(&index) {
+                    call.written.push_str(delta["partial_json"].as_str().unwrap_or_default());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Everything that was sent, cached or not.
+fn sent(usage: &Value) -> Option<u64> {
+    let of = |field: &str| usage[field].as_u64();
+    let cached = [of("cache_creation_input_tokens"), of("cache_read_input_tokens")];
+    let cached: u64 = cached.into_iter().flatten().fold(0, u64::saturating_add);
+    of("input_tokens").map(|input| input.saturating_add(cached))
+}
