@@ -44,6 +44,7 @@ fn help_and_version_are_answers() {
       schema       Print what can be written in a project's files, as JSON Schema
       auth         Keep what convinces MCP servers of who is asking, on this machine
       append       Append one event to a stream
+      ingest       Append what a recorded stream of server-sent events says
       streams      List the streams
       count        Print how many events a stream has
       cat          Print the events of a branch, oldest first
