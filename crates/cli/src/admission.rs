@@ -107,6 +107,9 @@ pub(crate) struct LimitArgs {
     /// How long a chat that is not streamed waits for its answer, in seconds; the run goes on after that.
     #[arg(long, env = "WEIR_PATIENCE", value_name = "SECONDS", default_value_t = Settings::default().chat_patience.as_secs())]
     patience: u64,
+    /// How often a stream that has nothing to say says so, in seconds.
+    #[arg(long, env = "WEIR_KEEP_ALIVE", value_name = "SECONDS", default_value_t = Settings::default().keep_alive.as_secs())]
+    keep_alive: u64,
 }
 
 /// Why nobody can be let in like this.
@@ -265,12 +268,14 @@ impl AuthArgs {
                 return Err(AdmissionError::Name(origin.clone(), "an origin"));
             }
         }
-        let LimitArgs { max_body, max_blob, max_connections, max_requests, arrival, patience } = *limits;
+        let LimitArgs { max_body, max_blob, max_connections, max_requests, arrival, patience, keep_alive } =
+            *limits;
         for (is_zero, flag) in [
             (max_connections == 0, "max-connections"),
             (max_requests == 0, "max-requests"),
             (arrival == 0, "arrival"),
             (patience == 0, "patience"),
+            (keep_alive == 0, "keep-alive"),
         ] {
             if is_zero {
                 return Err(AdmissionError::Zero(flag));
@@ -285,6 +290,7 @@ impl AuthArgs {
             requests_max: max_requests,
             arrival: Duration::from_secs(arrival),
             chat_patience: Duration::from_secs(patience),
+            keep_alive: Duration::from_secs(keep_alive),
             ..Settings::default()
         })
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use tracing::{error, info, warn};
+use weir_compiler::SaveError;
 use weir_engine::{Deploy, Deployments};
 use weir_journal::Journal;
 use weir_journal_sqlite::SqliteJournal;
@@ -20,7 +21,7 @@ use crate::serving::{ServerArgs, ms, prepare};
 
 const EXAMPLES: &str = "\
 Examples:
-  weir build && weir serve --manifest latest
+  weir build && weir serve
   weir serve --port 3000 --manifest 4f1c
   PORT=3000 LOG_LEVEL=debug weir serve --json
   curl http://127.0.0.1:8080/ready
@@ -37,7 +38,8 @@ const FOLLOW_AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Deploy this build first: its hash, the beginning of one, or `latest`. Without it, what was deployed last is served.
+    /// Deploy this build first: its hash, the beginning of one, or `latest`. Without it, what was deployed last is served, and the
+    /// latest build if nothing ever was.
     #[arg(long, value_name = "HASH")]
     manifest: Option<String>,
     /// The project's directory, if the build has programs or secrets there.
@@ -56,15 +58,27 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     prepared.run(follow(served, journal, deployments)).await
 }
 
-/// Deploys what the command line names, or takes up what was deployed last. Nothing is written down before it is known to be
+/// Deploys what the command line names, or takes up what was deployed last, or deploys the latest build if none ever was. Nothing is written down before it is known to be
 /// good.
 async fn deployed(args: &Args, served: &Served, journal: &dyn Journal, by: &str) -> Outcome<Deployments> {
-    if let Some(which) = &args.manifest {
-        let ready = served.find(which).await?;
-        served.check(&ready).await?;
-        Deployments::make(journal, Deploy::Build(ready.build().hash), by).await?;
-    }
     let deployments = Deployments::read(journal).await?;
+    // Whoever builds for the first time and serves then means that build.
+    let latest = deployments.current().is_none().then_some("latest");
+    let found = match args.manifest.as_deref().or(latest) {
+        Some(which) => served.find(which).await.map(Some),
+        None => Ok(None),
+    };
+    let found = match found {
+        Err(AgentError::Save(SaveError::Nothing(_))) if args.manifest.is_none() => None,
+        found => found?,
+    };
+    let Some(ready) = found else { return take_up_last(served, deployments).await };
+    served.check(&ready).await?;
+    Deployments::make(journal, Deploy::Build(ready.build().hash), by).await?;
+    take_up_last(served, Deployments::read(journal).await?).await
+}
+
+async fn take_up_last(served: &Served, deployments: Deployments) -> Outcome<Deployments> {
     if let Some(hash) = deployments.current() {
         take_up(served, hash).await?;
     }
@@ -73,7 +87,9 @@ async fn deployed(args: &Args, served: &Served, journal: &dyn Journal, by: &str)
 
 fn tell_deployed(served: &Served, began: Instant) {
     let Some(build) = served.current() else {
-        warn!("nothing is deployed: the persistence layer is served alone, until `weir deploy latest`");
+        warn!(
+            "nothing was built: the persistence layer is served alone, until `weir build` and `weir deploy latest`"
+        );
         return;
     };
     let agents = build.manifest.agents.len();

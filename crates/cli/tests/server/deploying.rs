@@ -93,7 +93,7 @@ async fn without_a_build_the_persistence_layer_is_served_until_one_is_deployed()
     let project = Project::empty();
     let server = project.serve_as(&["serve"]).start().await;
     assert_eq!(build_of(&server).await, None);
-    let told = "nothing is deployed: the persistence layer is served alone, until `weir deploy latest`";
+    let told = "nothing was built: the persistence layer is served alone, until `weir build` and `weir deploy latest`";
     assert_eq!(server.logged(told).await["level"], "WARN");
     project.write("agents/echo/spec.yaml", "name: echo\nmodel: offline/echo\ndescription: Repeats.\n");
     project.write("weir.yaml", "project: later\n");
@@ -101,6 +101,15 @@ async fn without_a_build_the_persistence_layer_is_served_until_one_is_deployed()
     project.ok(&["deploy", "latest"]);
     server.logged("deployed").await;
     assert_eq!(build_of(&server).await, Some(hash));
+}
+
+#[tokio::test]
+async fn the_first_build_is_served_without_a_word() {
+    let project = Project::new();
+    let hash = project.build();
+    let server = project.serve_as(&["serve"]).start().await;
+    assert_eq!(build_of(&server).await, Some(hash));
+    assert_eq!(project.lines(&["cat", "--stream", "engine:deployments"]).len(), 1);
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ mod isolation;
 mod kit;
 mod load;
 mod mcp;
+mod readers;
 mod reconnect;
 mod reloading;
 mod serving;

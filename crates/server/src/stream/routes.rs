@@ -79,7 +79,6 @@ struct EventsQuery {
         (status = "4XX", body = ErrorBody),
     ),
 )]
-#[expect(clippy::too_many_arguments, reason = "each is a part of the request")]
 async fn chat_stream(
     State(app): State<App>,
     caller: Caller,

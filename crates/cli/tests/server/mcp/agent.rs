@@ -158,7 +158,7 @@ async fn whoever_sits_before_the_client_decides_if_they_may() {
         let last = text
             .lines()
             .filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data:")?.trim()).ok())
-            .last();
+            .next_back();
         let words = last.unwrap()["result"]["content"][0]["text"].as_str().unwrap().to_owned();
         assert!(answered && words.contains(answer), "{words}");
     }

@@ -1,0 +1,103 @@
+//! Readers that take their time, and streams that have nothing to say.
+
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+
+use crate::kit::{Project, Server, within};
+
+/// Readers that do not read, and pieces of the answer they do not read.
+const READERS: usize = 60;
+const PIECES: usize = 20_000;
+
+/// More than the server may keep for all of them. All frames of the answer take more than three megabytes a reader.
+const KEPT_KILOBYTES_MAX: u64 = 80_000;
+
+#[tokio::test]
+async fn a_stream_that_has_nothing_to_say_says_so() {
+    let project = Project::new();
+    let server = project.serve().arg("--keep-alive").arg("1").start().await;
+    let session = server.say("helper", "hello", None).await.session;
+    let path = format!("/sessions/{session}/events/stream?after=1000000");
+    let response = server.request(reqwest::Method::GET, &path).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let mut bytes = response.bytes_stream();
+    for _ in 0..2 {
+        let sign = within("a sign of life", bytes.next()).await.unwrap().unwrap();
+        assert_eq!(&sign[..], b": keep-alive\n\n");
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_does_not_read_keeps_nobody_waiting_and_costs_little() {
+    let project = Project::new();
+    let long = "0123456789".repeat(PIECES);
+    project.write("models/helper.yaml", &format!("replies:\n  - say: \"{long}\"\n    chunk: 10\n"));
+    project.build();
+    let server = project.serve().start().await;
+    // Everything is loaded once before it is measured.
+    assert_eq!(server.say("helper", "warm up", None).await.answer, long);
+    let before = resident_kilobytes(&server);
+
+    let mut slow = Vec::new();
+    for _ in 0..READERS {
+        slow.push(asking(&server).await);
+    }
+    // Their runs come to an end although nobody listens.
+    within("all runs are over", async {
+        loop {
+            let listed = server.get("/sessions?status=idle&limit=200").await.ok();
+            if listed["sessions"].as_array().unwrap().len() == READERS + 1 {
+                return;
+            }
+        }
+    })
+    .await;
+    let grown = resident_kilobytes(&server).saturating_sub(before);
+    assert!(grown < KEPT_KILOBYTES_MAX, "{READERS} slow readers cost {grown} kB");
+
+    // Whoever reads after all has it whole.
+    let mut slowest = slow.swap_remove(READERS / 2);
+    let mut text = Vec::new();
+    within("the whole stream", slowest.read_to_end(&mut text)).await.unwrap();
+    assert_eq!(said(&String::from_utf8(text).unwrap()), long);
+}
+
+/// Asks for a stream, with little room for what comes, and reads nothing of it.
+async fn asking(server: &Server) -> TcpStream {
+    let url = server.url("/agents/helper/chat/stream?format=native");
+    let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4_096).unwrap();
+    let mut stream = socket.connect(host.parse().unwrap()).await.unwrap();
+    let body = json!({ "message": "go on" }).to_string();
+    let request = format!(
+        "POST /{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len(),
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
+}
+
+/// What the pieces of a native stream say; lines that are cut by chunks are put together first.
+fn said(answer: &str) -> String {
+    let (_, mut rest) = answer.split_once("\r\n\r\n").unwrap();
+    let mut body = String::new();
+    while let Some((size, after)) = rest.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).unwrap();
+        body.push_str(&after[..size]);
+        rest = after[size..].strip_prefix("\r\n").unwrap();
+    }
+    let lines = body.lines().filter_map(|line| line.strip_prefix("data: "));
+    let data = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
+    data.filter(|data| data["kind"] == "text.delta")
+        .map(|data| data["delta"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn resident_kilobytes(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
