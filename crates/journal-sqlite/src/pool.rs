@@ -1,9 +1,13 @@
 //! Reading connections, each used by one blocking thread at a time.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{JoinError, JoinHandle};
 use weir_journal::ReadError;
 
 use crate::connection::{Location, Role};
@@ -19,13 +23,14 @@ const READERS_MAX: usize = 4;
 pub(crate) struct Pool {
     location: Location,
     idle: Mutex<Vec<Reader>>,
-    room: Semaphore,
+    room: Arc<Semaphore>,
     reads: Arc<AtomicU64>,
 }
 
 impl Pool {
     pub(crate) fn new(location: Location, reads: Arc<AtomicU64>) -> Arc<Self> {
-        Arc::new(Self { location, idle: Mutex::default(), room: Semaphore::new(READERS_MAX), reads })
+        let room = Arc::new(Semaphore::new(READERS_MAX));
+        Arc::new(Self { location, idle: Mutex::default(), room, reads })
     }
 
     /// Runs `read` in one transaction on a blocking thread.
@@ -43,20 +48,49 @@ impl Pool {
         T: Send + 'static,
         F: FnOnce(&mut Reader) -> Result<T, Error> + Send + 'static,
     {
-        let Ok(_room) = self.room.acquire().await else { return Err(self.location.closed().into()) };
-        let pool = self.clone();
-        let done = tokio::task::spawn_blocking(move || {
-            let mut reader = pool.take()?;
-            let result = look(&mut reader);
-            pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
-            result
-        });
-        match done.await {
+        // INVARIANT: whoever reads holds no room. A follower is polled only when somebody listens; one that was not, with room in
+        // its hands, would keep everybody else from reading.
+        let done = match Arc::clone(&self.room).try_acquire_owned() {
+            Ok(room) => self.on_a_thread(room, look).await,
+            Err(_) => Waiting(tokio::spawn(Arc::clone(self).in_turn(look))).await,
+        };
+        match done {
             Ok(Ok(found)) => Ok(found),
             Ok(Err(Error::Read(error))) => Err(error),
             Ok(Err(Error::Sqlite(error))) => Err(self.location.explain(error).into()),
             Err(_) => Err(self.location.closed().into()),
         }
+    }
+
+    /// Reads when there is room.
+    async fn in_turn<T, F>(self: Arc<Self>, look: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Reader) -> Result<T, Error> + Send + 'static,
+    {
+        let closed = || Error::Read(self.location.closed().into());
+        let room = Arc::clone(&self.room).acquire_owned().await.map_err(|_| closed())?;
+        self.on_a_thread(room, look).await.map_err(|_| closed())?
+    }
+
+    /// Reads on a blocking thread, which gives the room back.
+    fn on_a_thread<T, F>(
+        self: &Arc<Self>,
+        room: OwnedSemaphorePermit,
+        look: F,
+    ) -> JoinHandle<Result<T, Error>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Reader) -> Result<T, Error> + Send + 'static,
+    {
+        let pool = Arc::clone(self);
+        tokio::task::spawn_blocking(move || {
+            let _room = room;
+            let mut reader = pool.take()?;
+            let result = look(&mut reader);
+            pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
+            result
+        })
     }
 
     fn take(&self) -> Result<Reader, Error> {
@@ -71,6 +105,23 @@ impl Pool {
     pub(crate) fn close(&self) {
         self.room.close();
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// A read that waits for its turn, for as long as somebody waits for it.
+struct Waiting<T>(JoinHandle<T>);
+
+impl<T> Future for Waiting<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context)
+    }
+}
+
+impl<T> Drop for Waiting<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

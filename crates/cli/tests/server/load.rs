@@ -117,3 +117,22 @@ async fn two_thousand_sessions_at_once_are_complete_and_correct() {
         takes *= 2;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn quick_turns_side_by_side_do_not_wait_for_one_another_for_ever() {
+    let server = Arc::new(Project::new().serve().start().await);
+    let mut all = JoinSet::new();
+    for worker in 0..16 {
+        let server = Arc::clone(&server);
+        all.spawn(async move {
+            for turn in 0..15 {
+                let message = format!("{worker} says {turn}");
+                let told = server.say("helper", &message, None).await;
+                assert_eq!(told.answer, format!("You said: {message}"));
+            }
+        });
+    }
+    while let Some(worker) = all.join_next().await {
+        worker.unwrap();
+    }
+}

@@ -310,3 +310,23 @@ async fn rest(tail: Tail, count: usize) -> Seen {
     let events: Vec<Arc<Event>> = tail.take(count).map(Result::unwrap).collect().await;
     Seen::of(events.iter().map(AsRef::as_ref))
 }
+
+/// A follower is polled when somebody listens. Those that are not, however many, are in nobody's way.
+#[tokio::test]
+async fn followers_that_nobody_polls_keep_nobody_from_reading() {
+    let data = DataDir::new();
+    let journal = data.open().await;
+    let branch = main_of("notes");
+    append(&journal, &branch, vec![event("note.made", "1")]).await;
+    let mut tails: Vec<Tail> = (0..64).map(|_| journal.tail(&branch, Seq(0))).collect();
+    for tail in &mut tails {
+        // Begins to read, or to wait for its turn, and is left there.
+        assert!(tail.next().now_or_never().is_none());
+    }
+    let head = journal.head(&branch);
+    let head = tokio::time::timeout(std::time::Duration::from_secs(60), head).await.expect("a read in time");
+    assert_eq!(head.unwrap().unwrap().seq, Seq(1));
+    for tail in &mut tails {
+        assert_eq!(tail.next().await.unwrap().unwrap().seq, Seq(1));
+    }
+}
