@@ -1,7 +1,7 @@
 //! The server: every client people already have can talk to a Weir agent.
 //!
 //! It turns protocols into calls of the engine, and errors into replies. It decides nothing by itself: who asks is found out
-//! by [`auth`], what they may see by [`access`], and everything else by the engine and the policy of the build.
+//! by [`auth`], what they may see by `access`, and everything else by the engine and the policy of the build.
 
 mod app;
 mod error;
