@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use weir_journal::{Journal, Tail};
@@ -52,6 +52,15 @@ impl Updates {
             held: None,
             told: 0,
             live,
+        }
+    }
+
+    /// Begins to look for what is there already, so that it need not be waited for later.
+    pub fn start(&mut self) {
+        if self.held.is_none()
+            && let Some(Some(Ok(event))) = self.tail.next().now_or_never()
+        {
+            self.held = Some(event);
         }
     }
 

@@ -1,10 +1,12 @@
 //! Saying something, and finding the run that deals with it.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::StatusCode;
 use futures_util::FutureExt;
-use weir_engine::{Address, EngineError, New, Update};
+use weir_engine::{Address, EngineError, New, Update, Updates};
 use weir_journal::PAGE_MAX;
 use weir_kernel::{About, Body};
 use weir_types::{Block, Event, Kind, Message, Purpose, RunId, Seq};
@@ -39,6 +41,30 @@ pub(crate) struct Begun {
     pub(crate) run: RunId,
     /// The event by which it began.
     pub(crate) started: Seq,
+    /// Who has followed it so far.
+    pub(crate) ahead: Ahead,
+}
+
+/// What follows a run since before it began, and the event by which it did. Whoever streams the run goes on with it, instead of
+/// reading again what has just been written.
+#[derive(Clone, Default)]
+pub(crate) struct Ahead(Arc<Mutex<Option<(Updates, Arc<Event>)>>>);
+
+impl Ahead {
+    fn of(updates: Updates, started: Arc<Event>) -> Self {
+        Self(Arc::new(Mutex::new(Some((updates, started)))))
+    }
+
+    /// For one; there is none for others.
+    pub(super) fn take(&self) -> Option<(Updates, Arc<Event>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl fmt::Debug for Ahead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ahead")
+    }
 }
 
 /// Says something, and waits until a run takes it up. The run goes on whatever becomes of whoever waits.
@@ -81,25 +107,37 @@ pub(crate) async fn say(
     place: Where,
 ) -> Result<Begun, Error> {
     let (engine, said) = (claimed.engine(app), chat::said(caller, content));
-    let (address, before) = match (claimed.earlier(), place) {
-        (Some((address, seq)), _) => (address, Seq(seq.0.saturating_sub(1))),
+    match (claimed.earlier(), place) {
+        (Some((address, seq)), _) => {
+            let before = Seq(seq.0.saturating_sub(1));
+            let updates = app.engine.watch(&address, before);
+            taken_up(app, &address, updates, before).await
+        }
         (None, Where::New(address, new)) => {
+            let updates = listening(app, &address, Seq(0));
             engine.begin(&address, new, said).await?;
-            (address, Seq(0))
+            taken_up(app, &address, updates, Seq(0)).await
         }
         (None, Where::Known(address)) => {
-            let head = app.journal.head(&address.branch_id()).await?;
+            let head = app.journal.head(&address.branch_id()).await?.map_or(Seq(0), |head| head.seq);
+            let updates = listening(app, &address, head);
             engine.say(&address, said).await?;
-            (address, head.map_or(Seq(0), |head| head.seq))
+            taken_up(app, &address, updates, head).await
         }
-    };
-    taken_up(app, &address, before).await
+    }
+}
+
+/// Listens before something is said: what has been there is looked for while it is being written down, and what comes of it
+/// is heard at once.
+fn listening(app: &App, address: &Address, after: Seq) -> Updates {
+    let mut updates = app.engine.watch(address, after);
+    updates.start();
+    updates
 }
 
 /// Waits until a run takes up what was said: the next one, or one that is under way and asks the model once more. One that waits for
 /// people has it taken up when they have decided. It was said after the event `before`.
-async fn taken_up(app: &App, address: &Address, before: Seq) -> Result<Begun, Error> {
-    let mut updates = app.engine.watch(address, before);
+async fn taken_up(app: &App, address: &Address, mut updates: Updates, before: Seq) -> Result<Begun, Error> {
     let settled = app.engine.settle(address).fuse();
     tokio::pin!(settled);
     let mut rests_at = None;
@@ -118,8 +156,9 @@ async fn taken_up(app: &App, address: &Address, before: Seq) -> Result<Begun, Er
                     match Body::decode(&event.kind, &event.payload) {
                         Ok(Some(Body::UserMessage(_))) => is_said = true,
                         Ok(Some(Body::RunStarted(started))) if is_said => {
-                            let (address, run) = (address.clone(), started.run);
-                            return Ok(Begun { address, run, started: event.seq });
+                            let (address, run, started) = (address.clone(), started.run, event.seq);
+                            let ahead = Ahead::of(updates, event);
+                            return Ok(Begun { address, run, started, ahead });
                         }
                         Ok(Some(Body::ModelRequested(asked)))
                             if asked.params.purpose == Purpose::Turn && is_said =>
@@ -162,7 +201,8 @@ pub(crate) async fn locate(app: &App, address: &Address, run: RunId) -> Result<B
     loop {
         let page = app.journal.by_kind(&address.branch_id(), &kind, after, PAGE_MAX).await?;
         if let Some(event) = page.iter().find(|event| is_it(event)) {
-            return Ok(Begun { address: address.clone(), run, started: event.seq });
+            let (address, started) = (address.clone(), event.seq);
+            return Ok(Begun { address, run, started, ahead: Ahead::default() });
         }
         match page.last() {
             Some(last) if page.len() == PAGE_MAX => after = last.seq,

@@ -65,11 +65,19 @@ impl Feed {
         journal: &Arc<dyn Journal>,
         source: &Source,
     ) -> Result<Self, EngineError> {
-        let Source { address, scope, after, seen, .. } = source.clone();
-        // Whoever listens first and looks then knows of everything that has ended before.
-        let updates = engine.watch(&address, after);
-        let head = journal.head(&address.branch_id()).await?.map_or(after, |head| head.seq);
-        Ok(Self {
+        let Source { address, scope, after, seen, ahead, .. } = source.clone();
+        let ahead = ahead.take().filter(|_| seen.is_none());
+        let (updates, head, first) = match ahead {
+            // Whoever was there before it began has missed nothing.
+            Some((updates, started)) => (updates, started.seq, Some(started)),
+            None => {
+                // Whoever listens first and looks then knows of everything that has ended before.
+                let updates = engine.watch(&address, after);
+                let head = journal.head(&address.branch_id()).await?.map_or(after, |head| head.seq);
+                (updates, head, None)
+            }
+        };
+        let mut feed = Self {
             engine: engine.clone(),
             journal: Arc::clone(journal),
             address,
@@ -88,7 +96,11 @@ impl Feed {
             resume: seen,
             ready: VecDeque::new(),
             over: false,
-        })
+        };
+        if let Some(started) = first {
+            feed.event(started);
+        }
+        Ok(feed)
     }
 
     /// Whether everything is told that there was when the stream began.

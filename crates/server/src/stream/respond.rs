@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use weir_engine::{Address, Engine};
 use weir_types::Seq;
 
-use super::begin::Begun;
+use super::begin::{Ahead, Begun};
 use super::feed::{Feed, Scope};
 use super::frame::FrameId;
 use super::frames::{Frames, ResumeError};
@@ -52,6 +52,8 @@ pub(crate) struct Source {
     pub(crate) seen: Option<FrameId>,
     /// What the client has from elsewhere: frames of events up to this one are not sent.
     pub(crate) known: Seq,
+    /// Who has followed it so far.
+    pub(crate) ahead: Ahead,
 }
 
 impl Source {
@@ -63,6 +65,7 @@ impl Source {
             after: Seq(begun.started.0.saturating_sub(1)),
             seen: None,
             known: Seq(0),
+            ahead: begun.ahead.clone(),
         }
     }
 }

@@ -11,7 +11,7 @@ use weir_engine::Address;
 use weir_journal::PAGE_MAX;
 use weir_types::{RunId, Seq};
 
-use super::begin::{locate, say};
+use super::begin::{Ahead, locate, say};
 use super::feed::Scope;
 use super::frame::{FrameId, Place};
 use super::respond::{Leaving, Source, last_event_id, respond};
@@ -158,7 +158,8 @@ async fn session_events_stream(
         Some(seen) => before_answer(&app, &address, seen).await?,
         None => Seq(query.after.unwrap_or_default()),
     };
-    let source = Source { address, scope: Scope::Session, after, seen, known: Seq(0) };
+    let source =
+        Source { address, scope: Scope::Session, after, seen, known: Seq(0), ahead: Ahead::default() };
     respond(&app, &caller, &source, Box::new(Native::default()), Leaving::GoesOn).await
 }
 
