@@ -48,7 +48,10 @@ pub(crate) struct Begun {
 /// What follows a run since before it began, and the event by which it did. Whoever streams the run goes on with it, instead of
 /// reading again what has just been written.
 #[derive(Clone, Default)]
-pub(crate) struct Ahead(Arc<Mutex<Option<(Updates, Arc<Event>)>>>);
+pub(crate) struct Ahead(Arc<Mutex<Option<Followed>>>);
+
+/// What follows, and the last it has told.
+type Followed = (Updates, Arc<Event>);
 
 impl Ahead {
     fn of(updates: Updates, started: Arc<Event>) -> Self {
@@ -56,7 +59,7 @@ impl Ahead {
     }
 
     /// For one; there is none for others.
-    pub(super) fn take(&self) -> Option<(Updates, Arc<Event>)> {
+    pub(super) fn take(&self) -> Option<Followed> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
