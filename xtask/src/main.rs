@@ -56,7 +56,7 @@ enum Task {
     /// Measure one of the parts against its rivals, in release
     Bench {
         /// What to measure
-        #[arg(value_parser = ["journal", "turn", "build", "tools", "policy"])]
+        #[arg(value_parser = ["journal", "turn", "build", "tools", "policy", "server"])]
         part: String,
         /// Passed on to the benchmark; `--help` lists what it takes
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
