@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::{BoxFuture, join_all};
@@ -19,6 +19,10 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const SWEEP: Sweep = Sweep { grace: HOUR, dry_run: false };
 const WRITERS: usize = 8;
 const CONTENTS: usize = 40;
+/// Removals under the eyes of writers, before the writers may stop: how often the two meet is up to the scheduler.
+const REMOVALS: u64 = 5;
+/// A store that removes nothing must not keep the writers for ever.
+const CONTENTS_MAX: usize = 20 * CONTENTS;
 
 type Answer<'a> = BoxFuture<'a, Result<bool, Box<dyn std::error::Error + Send + Sync>>>;
 
@@ -48,12 +52,14 @@ fn open(root: &Path) -> (DirBlobs, References) {
     (DirBlobs::open(root.join("blobs")).expect("a store"), References(root.join("references")))
 }
 
-/// Puts contents that seem to be old garbage, puts each of them again, three times at once, and refers to it.
-async fn write(root: PathBuf, writer: usize) -> u64 {
+/// Puts contents that seem to be old garbage, puts each of them again, three times at once, and refers to it: some
+/// contents at least, and on until the collectors have removed enough. Answers with the number of contents.
+async fn write(root: PathBuf, writer: usize, removed: Arc<AtomicU64>) -> u64 {
     let (dir, references) = open(&root);
     let blobs: &dyn Blobs = &dir;
-    for number in 0..CONTENTS {
-        let content = format!("content {number} of writer {writer}").repeat(1 + number);
+    let mut written = 0;
+    while written < CONTENTS || (written < CONTENTS_MAX && removed.load(Ordering::Relaxed) < REMOVALS) {
+        let content = format!("content {written} of writer {writer}").repeat(1 + written % CONTENTS);
         let stored = blobs.put_bytes(content.clone().into()).await.expect("stored");
         let file = File::open(dir.path(stored.hash)).expect("young, so it is there");
         file.set_modified(SystemTime::now() - 2 * HOUR).expect("backdated");
@@ -65,18 +71,18 @@ async fn write(root: PathBuf, writer: usize) -> u64 {
         references.add(stored.hash);
         let read = blobs.get_bytes(stored.hash, 1 << 20).await.expect("what is referred to is there");
         assert!(read == content);
+        written += 1;
     }
-    CONTENTS as u64
+    written as u64
 }
 
-/// Sweeps until told to stop.
-async fn collect(root: PathBuf, stop: Arc<AtomicBool>) -> u64 {
+/// Sweeps until told to stop, and counts what it removes.
+async fn collect(root: PathBuf, removed: Arc<AtomicU64>, stop: Arc<AtomicBool>) {
     let (dir, references) = open(&root);
-    let mut removed = 0;
     while !stop.load(Ordering::Relaxed) {
-        removed += dir.sweep(&references, SWEEP).await.expect("swept").removed;
+        let swept = dir.sweep(&references, SWEEP).await.expect("swept");
+        removed.fetch_add(swept.removed, Ordering::Relaxed);
     }
-    removed
 }
 
 const NAME: &str = "collector::nothing_that_is_referred_to_is_ever_missing";
@@ -96,13 +102,14 @@ async fn nothing_that_is_referred_to_is_ever_missing() {
         .spawn()
         .expect("a child");
 
-    let stop = Arc::new(AtomicBool::new(false));
-    let mut collectors = JoinSet::new();
-    (0..2).for_each(|_| drop(collectors.spawn(collect(path.clone(), Arc::clone(&stop)))));
-    let writers: JoinSet<u64> = (0..WRITERS).map(|writer| write(path.clone(), writer)).collect();
+    let (stop, removed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let collectors: JoinSet<()> =
+        (0..2).map(|_| collect(path.clone(), Arc::clone(&removed), Arc::clone(&stop))).collect();
+    let writers: JoinSet<u64> =
+        (0..WRITERS).map(|writer| write(path.clone(), writer, Arc::clone(&removed))).collect();
     let mut written: u64 = writers.join_all().await.into_iter().sum();
     stop.store(true, Ordering::Relaxed);
-    let removed: u64 = collectors.join_all().await.into_iter().sum();
+    collectors.join_all().await;
     written += end(other_process);
 
     let (dir, references) = open(&path);
@@ -114,14 +121,18 @@ async fn nothing_that_is_referred_to_is_ever_missing() {
         found += 1;
     }
     assert_eq!(found, written);
-    assert!(removed > 0, "the collectors never found anything to remove, so this shows nothing");
+    let removed = removed.load(Ordering::Relaxed);
+    assert!(removed >= REMOVALS, "the collectors removed {removed} blobs: too few for this to show anything");
 }
 
 /// The child: two writers and a collector.
 async fn work_until_stdin_closes(root: PathBuf) {
     let stop = Arc::new(AtomicBool::new(false));
-    let collector = tokio::spawn(collect(root.clone(), Arc::clone(&stop)));
-    let writers: JoinSet<u64> = (0..2).map(|writer| write(root.clone(), WRITERS + writer)).collect();
+    // As if enough had been removed: the parent counts contents on its own, and knows how many these writers write.
+    let enough = Arc::new(AtomicU64::new(REMOVALS));
+    let collector = tokio::spawn(collect(root.clone(), Arc::clone(&enough), Arc::clone(&stop)));
+    let writers: JoinSet<u64> =
+        (0..2).map(|writer| write(root.clone(), WRITERS + writer, Arc::clone(&enough))).collect();
     let written: u64 = writers.join_all().await.into_iter().sum();
     assert_eq!(written, 2 * CONTENTS as u64);
     let closed = tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
