@@ -181,6 +181,11 @@ impl Makings {
         }
     }
 
+    /// With another limit than the specs say.
+    pub(crate) fn with_iterations(self, iterations: Option<u64>) -> Self {
+        Self { iterations, ..self }
+    }
+
     /// Lets models replay the sessions of this journal, and tools keep large results there.
     pub(crate) fn over(self, journal: Arc<SqliteJournal>, blobs: Arc<dyn Blobs>) -> Self {
         Self { journal: Some(journal), blobs, ..self }
@@ -228,7 +233,7 @@ impl ProjectAgents {
 
     /// With another limit than the spec says.
     pub(crate) fn with_iterations(self, iterations: Option<u64>) -> Self {
-        Self(Makings { iterations, ..self.0 })
+        Self(self.0.with_iterations(iterations))
     }
 
     /// What their tools are made with, to be closed in the end.

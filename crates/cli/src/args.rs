@@ -59,7 +59,7 @@ pub(crate) struct Global {
     pub(crate) on_behalf_of: Option<Principal>,
 }
 
-fn principal(text: &str) -> Result<Principal, String> {
+pub(crate) fn principal(text: &str) -> Result<Principal, String> {
     text.parse().map_err(|error| format!("{error}; write `user:NAME` or `serviceaccount:NAME`"))
 }
 

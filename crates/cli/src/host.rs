@@ -20,6 +20,12 @@ const OWNERS: &str = "owners";
 /// How long an engine may take to let go of its sessions.
 const FAREWELL: Duration = Duration::from_secs(5);
 
+/// What takes no longer than this needs no line in the log.
+const AT_ONCE: Duration = Duration::from_millis(100);
+
+/// How long tools may take to come to their end when a server stops.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// An engine, and the journal under it.
 pub(crate) struct Host {
     pub(crate) engine: Engine,
@@ -86,6 +92,17 @@ impl Host {
             options,
         };
         Ok(Self { engine: Engine::start(setup).await?, journal, blobs, bench: None })
+    }
+
+    /// Begins nothing new, and waits until no tool is in the middle of something.
+    pub(crate) async fn wind_down(&self) {
+        if self.engine.wind_down(AT_ONCE).await {
+            return;
+        }
+        tracing::info!("waiting for tools to come to their end");
+        if !self.engine.wind_down(PATIENCE).await {
+            tracing::warn!("some tools did not come to their end in time, and are cut off");
+        }
     }
 
     /// Stops it. What is under way is interrupted, and goes on when somebody takes it up again.

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -29,21 +29,21 @@ use crate::served::{Served, Sticks};
 use crate::store::Store;
 use crate::workbench::ToolArgs;
 
-/// How long requests may take to come to their end once the server is told to stop.
-const FAREWELL: Duration = Duration::from_secs(10);
-
 /// Connections that may wait to be accepted: a crowd that comes at once is not told to come back in a second.
 const BACKLOG: u32 = 4_096;
 
 /// What every server takes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServerArgs {
-    /// The address to listen on.
-    #[arg(long, default_value = "127.0.0.1")]
+    /// The address to listen on; `localhost` is 127.0.0.1.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = host)]
     host: IpAddr,
     /// The port; 0 lets the system choose one.
     #[arg(long, env = "PORT", default_value_t = 8080)]
     port: u16,
+    /// The most rounds of model and tools in a run; what the specs say, if left out.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_iterations: Option<u64>,
     #[command(flatten)]
     tools: ToolArgs,
     /// Serve the fixtures of the MCP conformance suite at `/conformance/mcp`, for tests.
@@ -53,6 +53,15 @@ pub(crate) struct ServerArgs {
     auth: AuthArgs,
     #[command(flatten)]
     limits: LimitArgs,
+}
+
+fn host(text: &str) -> Result<IpAddr, &'static str> {
+    match text {
+        "localhost" => Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        text => {
+            text.parse().map_err(|_| "write an address of this machine, such as 127.0.0.1, ::1 or 0.0.0.0")
+        }
+    }
 }
 
 /// A server that is about to accept connections.
@@ -146,7 +155,8 @@ pub(crate) async fn prepare(
     let Store { journal, blobs } = context.store_or_new().await?;
     info!(data_dir = %context.data_dir.display(), took_ms = ms(began), "journal opened");
     let journal = Arc::new(journal);
-    let makings = Makings::new(directory, &context.data_dir, &args.tools);
+    let makings =
+        Makings::new(directory, &context.data_dir, &args.tools).with_iterations(args.max_iterations);
     let served = Served::new(makings.over(Arc::clone(&journal), Arc::clone(&blobs)), sticks);
     let data_dir = context.data_dir.clone();
     let settings =
@@ -175,7 +185,7 @@ fn bridge_secret() -> Option<Secret> {
 impl Prepared {
     /// Serves until it is told to stop, and does something beside it.
     pub(crate) async fn run(self, beside: impl Future<Output = ()> + Send + 'static) -> Outcome {
-        let Self { began, journal, served, blobs, data_dir, auth, settings, listener, signals } = self;
+        let Self { began, journal, served, blobs, data_dir, auth, settings, listener, mut signals } = self;
         let host = Host::adopting(journal, blobs, &data_dir, &served).await?;
         info!(took_ms = ms(began), "engine started");
         let app = App::new(Parts {
@@ -187,11 +197,17 @@ impl Prepared {
             settings,
         });
         let beside = tokio::spawn(beside);
-        let ended = until_told(listener, app, signals, began).await;
+        let ended = until_told(listener, app, &mut signals, began).await;
         beside.abort();
+        if let Ok(Hurry::No) = ended {
+            tokio::select! {
+                () = host.wind_down() => {}
+                name = signals.next() => at_once(name),
+            }
+        }
         host.stop().await;
         info!("stopped");
-        ended
+        ended.map(|_| ())
     }
 }
 
@@ -216,8 +232,19 @@ fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
     listen().map_err(|source| ServeError::Listen { address, source })
 }
 
+/// Whether somebody was told twice to stop.
+enum Hurry {
+    Yes,
+    No,
+}
+
 /// Serves until a signal comes, and then until what is under way has come to its end or the time is up.
-async fn until_told(listener: TcpListener, app: App, mut signals: Signals, began: Instant) -> Outcome {
+async fn until_told(
+    listener: TcpListener,
+    app: App,
+    signals: &mut Signals,
+    began: Instant,
+) -> Outcome<Hurry> {
     let address = listener.local_addr().map_err(ServeError::Broke)?;
     info!(url = %format_args!("http://{address}"), took_ms = ms(began), "listening");
     let stop = CancellationToken::new();
@@ -229,16 +256,20 @@ async fn until_told(listener: TcpListener, app: App, mut signals: Signals, began
     stop.cancel();
     tokio::select! {
         ended = &mut serving => return broke(ended),
-        name = signals.next() => warn!(signal = name, "stopping at once"),
-        () = tokio::time::sleep(FAREWELL) => warn!("some requests did not come to their end in time"),
+        name = signals.next() => at_once(name),
     }
     serving.abort();
-    Ok(())
+    Ok(Hurry::Yes)
 }
 
-fn broke(ended: Result<io::Result<()>, tokio::task::JoinError>) -> Outcome {
+fn at_once(signal: &str) {
+    warn!(signal, "stopping at once");
+}
+
+fn broke(ended: Result<io::Result<()>, tokio::task::JoinError>) -> Outcome<Hurry> {
     let ended = ended.map_err(|error| Bug { what: error.to_string() })?;
-    Ok(ended.map_err(ServeError::Broke)?)
+    ended.map_err(ServeError::Broke)?;
+    Ok(Hurry::No)
 }
 
 /// Milliseconds since then, for a line of the log.

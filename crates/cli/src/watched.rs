@@ -112,4 +112,27 @@ mod tests {
         let changed = Looks::of(project.path()).changed_since(&first);
         assert_eq!(changed, ["agents/a/spec.yaml", "models/m.yaml", "tools/t.ts"]);
     }
+
+    #[test]
+    fn everything_that_a_build_reads_is_looked_at() {
+        let project = tempfile::tempdir().unwrap();
+        let files = [
+            "weir.yaml",
+            "weir.lock",
+            "agents/a/SOUL.md",
+            "loops/l.yaml",
+            "models/m.yaml",
+            "policies/p.cedar",
+            "skills/s/SKILL.md",
+            "tests/t.yaml",
+            "tools/lib/deep.ts",
+        ];
+        for name in files {
+            let before = Looks::of(project.path());
+            let path = project.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "one").unwrap();
+            assert_eq!(Looks::of(project.path()).changed_since(&before), [name]);
+        }
+    }
 }

@@ -40,6 +40,7 @@ use crate::address::Address;
 use crate::draft::{Beside, Draft, Nature, event_of};
 use crate::error::EngineError;
 use crate::files::SessionFiles;
+use crate::holds::{Held, Share};
 use crate::input::By;
 use crate::live::Live;
 use crate::outcome::Outcome;
@@ -154,6 +155,9 @@ pub(crate) struct Actor {
     /// The journal's word for the newest append of ours: what permits are made from.
     acknowledged: Option<Appended>,
     hold: Hold,
+    /// The session, as far as this process holds it, and our share in that.
+    held: Arc<Held>,
+    share: Option<Share>,
     /// The dead process that the session is taken over from.
     replacing: Option<OwnerId>,
     runnable: Option<(RunId, Arc<Runnable>)>,
@@ -189,7 +193,8 @@ impl Actor {
         stay: Arc<Staying>,
     ) -> Self {
         let (branch, live) = (address.branch_id(), shared.live(&address));
-        let cancel_calls = shared.stopping.child_token();
+        let held = shared.holds.of(address.session);
+        let cancel_calls = shared.cutting.child_token();
         Self {
             shared,
             address,
@@ -200,6 +205,8 @@ impl Actor {
             draft: Draft::default(),
             acknowledged: None,
             hold: Hold::None,
+            held,
+            share: None,
             replacing: None,
             runnable: None,
             asking: None,
@@ -246,6 +253,10 @@ impl Actor {
     async fn live_through(&mut self) -> Result<(), EngineError> {
         self.reload().await?;
         loop {
+            if self.shared.stopping.is_cancelled() {
+                self.reach_safe_point().await?;
+                return Err(EngineError::Stopping);
+            }
             match self.step().await? {
                 Flow::Again => {}
                 Flow::Wait => self.wait().await?,

@@ -5,7 +5,7 @@
 
 mod error;
 
-use weir_journal::{Journal, ListAfter, ListFilter, PAGE_MAX, Status, now};
+use weir_journal::{Journal, ListAfter, ListFilter, Listed, PAGE_MAX, Status, now};
 use weir_kernel::{ApprovalDenied, ApprovalGranted, Body, Call, CallState, Lifecycle, Session, Verdict};
 use weir_tools::Asked;
 use weir_types::{BranchId, CallId, Effect, Hash, Json, Kind, Seq, Timestamp, Who};
@@ -27,6 +27,9 @@ pub(crate) const ON_INTERRUPT: &str = "on_interrupt: ask";
 
 /// The rule under which a call waits for the session behind it.
 pub const CHILD: &str = "child";
+
+/// How many sessions are looked at together, at least: most of them may be none that somebody sees.
+const ROWS_AT_ONCE: usize = 100;
 
 /// A call that someone has to decide about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,20 +222,48 @@ impl Engine {
         after: Option<AskedAfter>,
         limit: usize,
     ) -> Result<(Vec<Approval>, Option<AskedAfter>), EngineError> {
+        let filter = ListFilter { agent, ..ListFilter::default() };
+        self.approvals_among(filter, |_| true, after, limit).await
+    }
+
+    /// The same of the sessions among which to look, whatever they do, as far as somebody sees them. A page ends with one that they
+    /// see: where it ends tells them nothing about others.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub async fn approvals_among(
+        &self,
+        filter: ListFilter,
+        sees: impl Fn(&Listed) -> bool + Send,
+        after: Option<AskedAfter>,
+        limit: usize,
+    ) -> Result<(Vec<Approval>, Option<AskedAfter>), EngineError> {
         let journal = &*self.0.setup.journal;
-        // A session that asks about one call may be busy with another.
-        let AskedAfter { status, after } =
-            after.unwrap_or(AskedAfter { status: Status::Waiting, after: None });
-        let filter = ListFilter { status: Some(status), agent, ..ListFilter::default() };
         let limit = limit.clamp(1, PAGE_MAX);
-        let page = journal.list(filter, after, limit).await?;
-        let next = match (page.last(), status) {
-            (Some(last), _) if page.len() == limit => Some(AskedAfter { status, after: Some(last.after()) }),
-            (_, Status::Waiting) => Some(AskedAfter { status: Status::Running, after: None }),
-            _ => None,
-        };
+        let mut at = after.unwrap_or(AskedAfter { status: Status::Waiting, after: None });
+        let mut seen: Vec<Listed> = Vec::new();
+        let mut is_over = false;
+        while !is_over && seen.len() < limit {
+            let filter = ListFilter { status: Some(at.status), ..filter.clone() };
+            let rows = limit.max(ROWS_AT_ONCE);
+            let page = journal.list(filter, at.after.take(), rows).await?;
+            let next = page.last().filter(|_| page.len() == rows).map(Listed::after);
+            let room = limit - seen.len();
+            seen.extend(page.into_iter().filter(|listed| sees(listed)).take(room));
+            if seen.len() == limit {
+                break;
+            }
+            // A session that asks about one call may be busy with another.
+            (at, is_over) = match (next, at.status) {
+                (Some(next), status) => (AskedAfter { status, after: Some(next) }, false),
+                (None, Status::Waiting) => (AskedAfter { status: Status::Running, after: None }, false),
+                (None, _) => (at, true),
+            };
+        }
+        let last = seen.last().filter(|_| !is_over).map(Listed::after);
+        let next = last.map(|after| AskedAfter { status: at.status, after: Some(after) });
         let mut asked = Vec::new();
-        for address in page.iter().filter_map(|listed| Address::of(&listed.branch)) {
+        for address in seen.iter().filter_map(|listed| Address::of(&listed.branch)) {
             if let Some(loaded) = store::load(journal, &address).await? {
                 asked.extend(Approval::of(&address, &loaded.state()));
             }

@@ -22,7 +22,7 @@ use crate::files;
 use crate::hooks;
 use crate::input::{self, By};
 use crate::outcome::Outcome;
-use crate::owners::Standing;
+use crate::owners::{Owners, Standing};
 use crate::purses::{self, Balance};
 use crate::rebuild::{self, Rebuilt};
 use crate::setup::{Adopt, Setup};
@@ -94,9 +94,24 @@ impl Engine {
 
     /// Stops. What is under way is interrupted as by a crash, and goes on when an engine takes it up again.
     pub async fn stop(&self, deadline: Duration) {
+        self.0.cutting.cancel();
+        self.wind_down(deadline).await;
+    }
+
+    /// Begins nothing new, and waits until no tool is in the middle of something: what a tool has done is known then, whereas a
+    /// model can be asked again. False, if some are still at it; [`Engine::stop`] cuts them off.
+    ///
+    /// # Cancel safety
+    /// Nothing new is begun, whether or not somebody waits.
+    pub async fn wind_down(&self, deadline: Duration) -> bool {
         self.0.stopping.cancel();
         self.0.tasks.close();
-        let _ = tokio::time::timeout(deadline, self.0.tasks.wait()).await;
+        tokio::time::timeout(deadline, self.0.tasks.wait()).await.is_ok()
+    }
+
+    /// Who this process is, and whether others live.
+    pub fn owners(&self) -> &dyn Owners {
+        &*self.0.setup.owners
     }
 
     /// How many sessions are in memory.

@@ -1,6 +1,7 @@
 //! The gate of a build: what its policy says, in the words that tools and people know.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_policy::{Call, Outcome, Parts, Permission, Policies};
 use weir_spec::{Manifest, Principal};
@@ -20,6 +21,43 @@ const BUILTIN: [&str; 3] = [ADMIN, USER, "group:reader"];
 pub(crate) struct PolicyGate {
     /// The policies, or why there are none and what to do about it.
     policies: Result<Policies, [String; 2]>,
+    /// Who may talk to whom.
+    admitted: Answers<Decision>,
+    /// Who is in which groups.
+    groups: Answers<Vec<String>>,
+}
+
+/// The most answers that are kept. Whoever comes after them makes room for all.
+const ANSWERS_MAX: usize = 1_024;
+
+/// Answers that were found before. A build does not change, and so they stay true; every request asks for them.
+struct Answers<T>(Mutex<HashMap<Vec<String>, T>>);
+
+impl<T> Default for Answers<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: Clone> Answers<T> {
+    fn about(&self, who: Who<'_>, agent: &str, find: impl FnOnce() -> T) -> T {
+        let named = [who.principal, agent].into_iter().map(str::to_owned);
+        let key: Vec<String> = named.chain(who.groups.iter().cloned()).collect();
+        if let Some(known) = self.known().get(&key) {
+            return known.clone();
+        }
+        let found = find();
+        let mut known = self.known();
+        if known.len() >= ANSWERS_MAX {
+            known.clear();
+        }
+        known.insert(key, found.clone());
+        found
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<Vec<String>, T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl PolicyGate {
@@ -30,7 +68,8 @@ impl PolicyGate {
             manifest.groups.iter().flatten().map(|(name, group)| (name.clone(), members(group))).collect();
         let parts = Parts { text: &manifest.policy, written: &manifest.policies, groups: &groups, admins };
         let policies = Policies::new(&parts);
-        Self { policies: policies.map_err(|error| [error.to_string(), error.help().into_owned()]) }
+        let policies = policies.map_err(|error| [error.to_string(), error.help().into_owned()]);
+        Self { policies, admitted: Answers::default(), groups: Answers::default() }
     }
 
     /// Why the policies cannot be read, and what to do about it.
@@ -49,13 +88,16 @@ impl PolicyGate {
 
 impl Gate for PolicyGate {
     fn admit(&self, who: Who<'_>, agent: &str) -> Decision {
-        self.ask(|policies| {
-            let (permission, principal) = (policies.admit(who, agent), who.principal);
-            let what = format_args!("`{principal}` may not talk to agent `{agent}`");
-            let lacks =
-                format_args!("an `acl` entry with role `execute` in agents/{agent}/spec.yaml would allow it");
-            let refusal = permission.refusal(what, lacks);
-            decided(permission, format!("`{principal}` may talk to agent `{agent}`"), refusal)
+        self.admitted.about(who, agent, || {
+            self.ask(|policies| {
+                let (permission, principal) = (policies.admit(who, agent), who.principal);
+                let what = format_args!("`{principal}` may not talk to agent `{agent}`");
+                let lacks = format_args!(
+                    "an `acl` entry with role `execute` in agents/{agent}/spec.yaml would allow it"
+                );
+                let refusal = permission.refusal(what, lacks);
+                decided(permission, format!("`{principal}` may talk to agent `{agent}`"), refusal)
+            })
         })
     }
 
@@ -73,7 +115,8 @@ impl Gate for PolicyGate {
     }
 
     fn groups_of(&self, who: Who<'_>) -> Vec<String> {
-        self.policies.as_ref().map(|policies| policies.groups_of(who)).unwrap_or_default()
+        let find = || self.policies.as_ref().map(|policies| policies.groups_of(who)).unwrap_or_default();
+        self.groups.about(who, "", find)
     }
 
     fn is_admin(&self, who: Who<'_>) -> bool {
@@ -198,5 +241,29 @@ mod tests {
         assert!(own.because.contains("nobody approves what they asked for themselves"), "{}", own.because);
         let stranger = may("user:eve", "user:ada");
         assert_eq!((stranger.verdict, stranger.rule.as_deref()), (Verdict::Deny, Some("grant")));
+    }
+
+    #[test]
+    fn answers_that_are_kept_are_about_nobody_else() {
+        let acl =
+            vec![("user:eve".to_owned(), AgentRole::Execute), ("group:staff".to_owned(), AgentRole::Execute)];
+        let agents = [("helper".to_owned(), Agent { acl, ..Agent::default() })].into();
+        let gate = gate(&compile(&Source { agents, ..Source::default() }).unwrap().text);
+        let staff = ["group:staff".to_owned()];
+        for _ in 0..2 {
+            let admits = |who: Who<'_>, agent| gate.admit(who, agent).verdict == Verdict::Allow;
+            assert!(admits("user:eve".into(), "helper") && !admits("user:eve".into(), "other"));
+            assert!(!admits("user:bob".into(), "helper"));
+            assert!(admits(Who::new("user:bob", &staff), "helper"));
+            assert!(gate.is_admin("user:ada".into()) && !gate.is_admin("user:eve".into()));
+        }
+        for n in 0..3 * ANSWERS_MAX {
+            let name = format!("user:{n}");
+            assert_eq!(gate.admit(name.as_str().into(), "helper").verdict, Verdict::Deny);
+            assert!(!gate.is_admin(name.as_str().into()));
+        }
+        let kept = (gate.admitted.known().len(), gate.groups.known().len());
+        assert!(kept.0 <= ANSWERS_MAX && kept.1 <= ANSWERS_MAX, "{kept:?}");
+        assert_eq!(gate.admit("user:eve".into(), "helper").verdict, Verdict::Allow);
     }
 }

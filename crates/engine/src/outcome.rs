@@ -1,7 +1,7 @@
 //! What came of a session's latest run, in the words of the command line and the API.
 
-use weir_kernel::{Allowance, Ending, Lifecycle, Limit, Parked, Run, Session};
-use weir_types::{FailureClass, NanoUsd, RunId, Stop, StopReason, Usage};
+use weir_kernel::{Allowance, Body, Ending, Lifecycle, Limit, Parked, Run, Session};
+use weir_types::{FailureClass, NanoUsd, RunId, StopReason, Usage};
 
 use crate::address::Address;
 use crate::approvals::Approval;
@@ -82,14 +82,7 @@ impl Outcome {
 
 fn over(base: Outcome, how: &Ending) -> Outcome {
     match how {
-        Ending::Finished { stop, answer } => {
-            let stop = match stop {
-                Stop::End | Stop::ToolUse | Stop::Paused => StopReason::End,
-                Stop::MaxTokens => StopReason::MaxTokens,
-                Stop::Refused => StopReason::Refused,
-            };
-            Outcome { stop, answer: answer.clone(), ..base }
-        }
+        Ending::Finished { stop, answer } => Outcome { stop: (*stop).into(), answer: answer.clone(), ..base },
         Ending::Errored { class, message } => {
             Outcome { stop: StopReason::Failed, class: Some(*class), message: Some(message.clone()), ..base }
         }
@@ -106,6 +99,17 @@ fn paused(session: &Session, parked: Option<&Parked>) -> (StopReason, Option<Str
             let (stop, words) = parked_words(why);
             (stop, Some(words))
         }
+    }
+}
+
+/// Why a run stops, if it does with this event: for good, or until someone allows more.
+pub fn stop_of(body: &Body) -> Option<StopReason> {
+    match body {
+        Body::RunFinished(finished) => Some(finished.stop.into()),
+        Body::RunErrored(_) => Some(StopReason::Failed),
+        Body::RunCancelled(_) => Some(StopReason::Cancelled),
+        Body::RunParked(parked) => Some(parked_words(&parked.why).0),
+        _ => None,
     }
 }
 

@@ -14,6 +14,7 @@ use crate::actor::{Actor, Command, Leave, Standing, Stay, Staying};
 use crate::address::Address;
 use crate::adopt::Queue;
 use crate::error::EngineError;
+use crate::holds::Holds;
 use crate::live::Live;
 use crate::poke::Poke;
 use crate::purses::Purses;
@@ -28,10 +29,14 @@ const KNOWN_BLOBS_MAX: usize = 1_024;
 /// What all sessions of an engine share.
 pub(crate) struct Shared {
     pub(crate) setup: Setup,
+    /// Nothing new is begun.
     pub(crate) stopping: CancellationToken,
+    /// Nor are calls of tools waited for.
+    pub(crate) cutting: CancellationToken,
     pub(crate) tasks: TaskTracker,
     active: Mutex<HashMap<Address, Handle>>,
     live: Mutex<HashMap<Address, Weak<Live>>>,
+    pub(crate) holds: Holds,
     known_blobs: Mutex<HashSet<Hash>>,
     pub(crate) purses: Purses,
     /// Sessions that wait to be taken up.
@@ -54,9 +59,11 @@ impl Shared {
         Arc::new(Self {
             setup,
             stopping: CancellationToken::new(),
+            cutting: CancellationToken::new(),
             tasks: TaskTracker::new(),
             active: Mutex::default(),
             live: Mutex::default(),
+            holds: Holds::default(),
             known_blobs: Mutex::default(),
             purses: Purses::default(),
             adoption,

@@ -41,6 +41,7 @@
 mod port;
 
 mod append;
+mod at;
 mod error;
 mod listing;
 mod mint;
@@ -61,6 +62,7 @@ pub use append::{
     Appended, EVENTS_MAX, Expected, Key, KeyError, KeyedPart, NewEvent, Ownership, PAYLOAD_MAX, Part,
     REFS_MAX, content,
 };
+pub use at::last_at;
 pub use error::{AppendError, ForkError, ReadError, StorageError, StorageFailure};
 pub use listing::{
     Attrs, Branch, Fork, ForkPoint, Head, ListAfter, ListFilter, Listed, Status, StatusError, StreamSummary,

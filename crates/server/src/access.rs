@@ -6,16 +6,20 @@
 //! row.
 
 mod blobs;
+mod inbox;
 mod names;
 
 use std::sync::Arc;
 
+use axum::http::StatusCode;
 use weir_engine::{Address, Approval, stream_of};
-use weir_journal::StreamSummary;
+use weir_journal::lines::Positions;
+use weir_journal::{Listed, StreamSummary};
 use weir_tools::{Gate, Stored, StoredKind};
 use weir_types::{BranchId, BranchName, Level, SessionId, StreamName, Verdict, Who, is_reserved_stream};
 
-pub(crate) use self::blobs::{blob, keep_blob};
+pub(crate) use self::blobs::{blob, keep_blob, may_store};
+pub(crate) use self::inbox::Inbox;
 pub(crate) use self::names::{is_principal, shown};
 use crate::app::{App, Build};
 use crate::auth::Caller;
@@ -33,12 +37,24 @@ pub(crate) fn gate(app: &App) -> Arc<dyn Gate> {
     app.builds.current().map_or_else(|| Arc::clone(&app.bare), |build| Arc::clone(&build.gate))
 }
 
+/// Whether someone is told where events are in the whole journal: that tells how much everybody writes.
+pub(crate) fn positions(app: &App, caller: &Caller) -> Positions {
+    if is_admin(app, caller) { Positions::Shown } else { Positions::Hidden }
+}
+
 /// Whether someone sees everything.
 pub(crate) fn is_admin(app: &App, caller: &Caller) -> bool {
     gate(app).is_admin(caller.who())
 }
 
-/// The session of that id, if it is there for whoever asks; `main` if no branch is named.
+/// The groups of whoever asks: those they come with, and those that the project has them in.
+pub(crate) fn groups(app: &App, caller: &Caller) -> Vec<String> {
+    let mut groups = caller.groups.clone();
+    groups.extend(gate(app).groups_of(caller.who()));
+    groups
+}
+
+/// The session of that id, if it is there for whoever asks; `main` if no branch is named, there or in the id (`ID@branch`).
 ///
 /// # Errors
 /// 404 for whatever else, in the same words.
@@ -48,9 +64,72 @@ pub(crate) async fn session(
     id: &str,
     branch: Option<&str>,
 ) -> Result<Address, Error> {
-    let found = known(app, id).await?.filter(|known| known.is_visible(app, caller));
-    let found = found.ok_or_else(|| Error::missing("session"))?;
+    let (id, branch) = address(id, branch)?;
+    let found = found(app, id, |known| known.is_visible(app, caller)).await?;
     on_branch(app, found.session, branch).await
+}
+
+/// The same for whoever wants to say something in it, or to do something to it. To see it is not enough for that: it is theirs, or
+/// they may write where they read. Whatever they do is written down under their own name.
+///
+/// # Errors
+/// Those of [`session`]; 403 for what may only be read.
+pub(crate) async fn session_to_change(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    branch: Option<&str>,
+) -> Result<Address, Error> {
+    let (id, branch) = address(id, branch)?;
+    let found = found(app, id, |known| known.is_visible(app, caller)).await?;
+    if !found.may_be_changed(app, caller) {
+        return Err(read_only("this session"));
+    }
+    on_branch(app, found.session, branch).await
+}
+
+/// The same for whoever wants to say something to an agent in it.
+///
+/// # Errors
+/// Those of [`session_to_change`]; 409 for a session with another agent.
+pub(crate) async fn session_with(
+    app: &App,
+    caller: &Caller,
+    agent: &str,
+    id: &str,
+    branch: Option<&str>,
+) -> Result<Address, Error> {
+    let address = session_to_change(app, caller, id, branch).await?;
+    let listed = app.journal.listed(&address.branch_id()).await?;
+    if listed.is_some_and(|listed| listed.attrs.agent.as_deref() != Some(agent)) {
+        return Err(Error::new(
+            StatusCode::CONFLICT,
+            "server::other-agent",
+            "the session is with another agent",
+            "ask that agent, or leave `session` out to begin a new one",
+        ));
+    }
+    Ok(address)
+}
+
+/// Whether someone may still talk to the agent of a session: whom it would not be there for any more cannot go on with it, either. An agent
+/// that is not deployed any more goes on with the sessions it has.
+///
+/// # Errors
+/// 403 if not.
+pub(crate) async fn still_talks(app: &App, caller: &Caller, address: &Address) -> Result<(), Error> {
+    let listed = app.journal.listed(&address.branch_id()).await?;
+    let name = listed.and_then(|listed| listed.attrs.agent).unwrap_or_default();
+    let is_deployed = app.builds.current().is_some_and(|build| build.manifest.agents.contains_key(&name));
+    if is_deployed && agent(app, caller, &name).is_err() {
+        return Err(Error::new(
+            StatusCode::FORBIDDEN,
+            "server::not-admitted",
+            "you may not talk to the agent of this session any more",
+            "an administrator of the data directory can change that",
+        ));
+    }
+    Ok(())
 }
 
 /// The session of that id, if whoever asks sees it or may decide about its calls.
@@ -63,9 +142,9 @@ pub(crate) async fn session_to_decide(
     id: &str,
     branch: Option<&str>,
 ) -> Result<Address, Error> {
+    let (id, branch) = address(id, branch)?;
     let may = |known: &Known| known.is_visible(app, caller) || known.may_be_decided(app, caller);
-    let found = known(app, id).await?.filter(may);
-    let found = found.ok_or_else(|| Error::missing("session"))?;
+    let found = found(app, id, may).await?;
     on_branch(app, found.session, branch).await
 }
 
@@ -110,7 +189,7 @@ pub(crate) async fn stream(
     })?;
     if level == Level::Write && is_reserved_stream(&given) {
         return Err(Error::new(
-            axum::http::StatusCode::FORBIDDEN,
+            StatusCode::FORBIDDEN,
             "server::reserved-stream",
             "only the runtime writes streams of this name",
             "choose a name without that prefix, like `notes`",
@@ -126,14 +205,18 @@ pub(crate) async fn stream(
     let needed = |level| may(&*gate, caller, level, &stream, owner.as_deref());
     match (needed(Level::Read), level == Level::Read || needed(Level::Write)) {
         (_, true) => Ok(stream),
-        (true, false) => Err(Error::new(
-            axum::http::StatusCode::FORBIDDEN,
-            "server::read-only",
-            "this stream may only be read",
-            "an administrator of the data directory can change that",
-        )),
+        (true, false) => Err(read_only("this stream")),
         (false, false) => Err(Error::missing("stream")),
     }
+}
+
+fn read_only(what: &str) -> Error {
+    Error::new(
+        StatusCode::FORBIDDEN,
+        "server::read-only",
+        format!("{what} may only be read"),
+        "an administrator of the data directory can change that",
+    )
 }
 
 /// A branch of a stream that exists; `main` if none is named.
@@ -192,16 +275,35 @@ impl Known {
         may(&*gate(app), caller, Level::Read, &stream_of(self.session), self.owner.as_deref())
     }
 
+    fn may_be_changed(&self, app: &App, caller: &Caller) -> bool {
+        let owner = self.owner.as_deref();
+        owner == Some(&caller.principal)
+            || may(&*gate(app), caller, Level::Write, &stream_of(self.session), owner)
+    }
+
     fn may_be_decided(&self, app: &App, caller: &Caller) -> bool {
         let (Some(asker), Some(agent)) = (&self.owner, &self.agent) else { return false };
         gate(app).may_approve(caller.who(), asker, agent).verdict == Verdict::Allow
     }
 }
 
-async fn known(app: &App, id: &str) -> Result<Option<Known>, Error> {
-    let Ok(session) = id.parse::<SessionId>() else { return Ok(None) };
+/// The session of that id, if it is one of those.
+async fn found(app: &App, id: &str, is_there: impl Fn(&Known) -> bool) -> Result<Known, Error> {
+    let missing = || Error::missing("session");
+    let session = id.parse::<SessionId>().map_err(|_| missing())?;
     let listed = app.journal.listed(&Address::main(session).branch_id()).await?;
-    Ok(listed.map(|listed| Known { session, owner: listed.attrs.principal, agent: listed.attrs.agent }))
+    let known = |listed: Listed| Known { session, owner: listed.attrs.principal, agent: listed.attrs.agent };
+    listed.map(known).filter(is_there).ok_or_else(missing)
+}
+
+/// An id and a branch, of which the id may name one as well: `ID@branch`, as in `X-Weir-Session`.
+fn address<'a>(id: &'a str, branch: Option<&'a str>) -> Result<(&'a str, Option<&'a str>), Error> {
+    match (id.split_once('@'), branch) {
+        (None, branch) => Ok((id, branch)),
+        (Some((id, of_id)), None) => Ok((id, Some(of_id))),
+        (Some((id, of_id)), Some(branch)) if of_id == branch => Ok((id, Some(of_id))),
+        (Some(_), Some(_)) => Err(Error::missing("session")),
+    }
 }
 
 async fn on_branch(app: &App, session: SessionId, branch: Option<&str>) -> Result<Address, Error> {

@@ -13,6 +13,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use weir_journal::Journal;
 
 pub use self::jwt::{Jwt, JwtError, SECRET_BYTES_MIN, Settings as JwtSettings};
 pub use self::keys::{Keys, KeysError, Place};
@@ -117,13 +118,23 @@ impl Auth {
         Self { local: Some(caller), admins, ..Self::default() }
     }
 
-    /// Who sent a request.
-    pub(crate) async fn resolve(
+    /// Who sent a request. A token that was just made is good at once: whoever comes with an unknown one is looked up again.
+    pub(crate) async fn caller(
         &self,
+        journal: &dyn Journal,
         headers: &HeaderMap,
         path: &str,
         ends: Option<Ends>,
     ) -> Result<Caller, Unknown> {
+        match self.resolve(headers, path, ends).await {
+            Err(Unknown::Refused(_)) if self.tokens.catch_up(journal).await => {
+                self.resolve(headers, path, ends).await
+            }
+            found => found,
+        }
+    }
+
+    async fn resolve(&self, headers: &HeaderMap, path: &str, ends: Option<Ends>) -> Result<Caller, Unknown> {
         if self.local.is_some() && FORWARDING.iter().any(|name| headers.contains_key(*name)) {
             return Err(Unknown::Forwarded);
         }

@@ -11,6 +11,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use weir_types::{Explain, Fault};
 
+/// What a client is told about what only operators should know, and what to do about it.
+const BUG: (&str, &str) = ("something went wrong inside the server", "the server's log says what");
+
 /// What a client is told.
 #[derive(Debug)]
 pub struct Error {
@@ -61,9 +64,20 @@ impl Error {
         )
     }
 
+    /// An address where nothing is.
+    pub fn no_page() -> Self {
+        Self { help: "`/openapi.json` lists what there is".into(), ..Self::missing("page") }
+    }
+
     /// A request that is wrong and will be wrong again.
     pub fn bad(message: impl Into<String>, help: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "server::bad-request", message, help)
+    }
+
+    /// A promise of our own that does not hold. What it is stays in the log.
+    pub fn bug() -> Self {
+        let (message, help) = BUG;
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server::bug", message, help)
     }
 
     /// An error of someone below. What only operators should know stays in the log.
@@ -73,9 +87,7 @@ impl Error {
             tracing::error!(code = error.code(), error = %Chain(error), "request failed");
         }
         let (message, help) = match error.fault() {
-            Fault::Damaged | Fault::Bug => {
-                ("something went wrong inside the server".to_owned(), "the server's log says what".into())
-            }
+            Fault::Damaged | Fault::Bug => (BUG.0.to_owned(), BUG.1.into()),
             Fault::Storage => {
                 ("the server cannot store anything at the moment".to_owned(), "try again later".into())
             }

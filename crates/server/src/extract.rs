@@ -77,12 +77,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
             StatusCode::BAD_REQUEST => {
                 Error::bad("the path cannot be read", "percent-encode names as UTF-8, as in `a%2Fb`")
             }
-            _ => Error::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "server::bug",
-                "something went wrong inside the server",
-                "the server's log says what",
-            ),
+            _ => Error::bug(),
         })?;
         Ok(Self(found))
     }
@@ -97,8 +92,8 @@ pub(crate) async fn whole(body: Body, bytes_max: usize) -> Result<Bytes, Error> 
 }
 
 /// Why a body cannot be read, in words.
-pub(crate) fn unreadable(error: &axum::Error, bytes_max: usize) -> Error {
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
+pub(crate) fn unreadable(error: &(dyn std::error::Error + 'static), bytes_max: usize) -> Error {
+    let mut cause = Some(error);
     while let Some(error) = cause {
         if error.is::<http_body_util::LengthLimitError>() {
             return too_large(bytes_max);
@@ -117,7 +112,7 @@ pub(crate) fn unreadable(error: &axum::Error, bytes_max: usize) -> Error {
 }
 
 /// More than may be sent.
-pub(crate) fn too_large(bytes_max: usize) -> Error {
+fn too_large(bytes_max: usize) -> Error {
     Error::new(
         StatusCode::PAYLOAD_TOO_LARGE,
         "server::too-large",

@@ -2,6 +2,8 @@
 
 pub(crate) mod anthropic;
 mod join;
+#[cfg(test)]
+mod law;
 mod native;
 pub(crate) mod openai;
 mod parse;
@@ -11,6 +13,7 @@ mod view;
 use std::fmt;
 use std::str::FromStr;
 
+use weir_journal::lines::Positions;
 use weir_types::RunId;
 
 use crate::stream::{Chunk, Item};
@@ -81,10 +84,10 @@ impl Format {
         }
     }
 
-    /// Makes frames of this format.
-    pub(crate) fn encoder(self, named: Named) -> Box<dyn Encoder> {
+    /// Makes frames of this format, for someone who is told where events are in the whole journal, or is not.
+    pub(crate) fn encoder(self, named: Named, positions: Positions) -> Box<dyn Encoder> {
         match self {
-            Self::Native => Box::new(Native::default()),
+            Self::Native => Box::new(Native::new(positions)),
             Self::OpenAi => Box::new(OpenAi::new(named)),
             Self::Anthropic => Box::new(Anthropic::new(named)),
             Self::Vercel => Box::new(Vercel::new(named)),

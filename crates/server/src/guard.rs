@@ -39,7 +39,7 @@ const ADMINS_ONLY: &str = "/metrics";
 const URI_BYTES_MAX: usize = 8 * 1024;
 
 /// The header that names a request, in the answer and in the log.
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The longest name that a client may give to its request.
 const REQUEST_ID_BYTES_MAX: usize = 64;
@@ -58,7 +58,7 @@ pub(crate) fn guarded(routes: Router<App>, app: &App) -> Router<App> {
     let requests = Arc::new(Semaphore::new(app.settings.requests_max.min(Semaphore::MAX_PERMITS)));
     let guard = Guard { app: app.clone(), requests };
     routes
-        .fallback(async || Error::missing("page").into_response())
+        .fallback(async || Error::no_page().into_response())
         .method_not_allowed_fallback(async || not_like_this().into_response())
         .layer(axum::middleware::from_fn_with_state(guard, pass))
 }
@@ -72,28 +72,47 @@ fn not_like_this() -> Error {
     )
 }
 
-async fn pass(State(guard): State<Guard>, request: Request, next: Next) -> Response {
-    let id = request_id(request.headers());
-    let path = request.uri().path().to_owned();
+/// What the log says about a request.
+#[derive(Clone, Debug)]
+pub(crate) struct About {
+    id: HeaderValue,
+    path: String,
+}
+
+impl About {
+    /// Of one that has passed here.
+    pub(crate) fn of(request: &Request) -> Self {
+        let known = request.extensions().get::<Self>().cloned();
+        known.unwrap_or_else(|| Self {
+            id: request_id(request.headers()),
+            path: request.uri().path().to_owned(),
+        })
+    }
+}
+
+/// A handler has panicked: it is counted, the log says where, and the client is told nothing of it.
+pub(crate) fn panicked(app: &App, about: &About) -> Error {
+    app.metrics.panicked();
+    tracing::error!(request = about.id.to_str().unwrap_or_default(), path = about.path, "a handler panicked");
+    Error::bug()
+}
+
+async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
+    let about = About::of(&request);
+    request.extensions_mut().insert(about.clone());
+    // Who waits for a word before sending the body sends none of it to whoever does not want it.
+    let waits = request.headers().contains_key(header::EXPECT);
+    let (arrival, tasks) = (guard.app.settings.arrival, (!waits).then(|| guard.app.tasks.clone()));
+    let request = request.map(|body| arriving(body, arrival, tasks));
     let mut allowed = None;
     let answered = AssertUnwindSafe(guard.admitted(request, next, &mut allowed)).catch_unwind().await;
     let mut response = match answered {
         Ok(Ok(response)) => response,
         Ok(Err(refused)) => *refused,
-        Err(_) => {
-            guard.app.metrics.panicked();
-            tracing::error!(request = id.to_str().unwrap_or_default(), path, "a handler panicked");
-            Error::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "server::bug",
-                "something went wrong inside the server",
-                "the server's log says what",
-            )
-            .into_response()
-        }
+        Err(_) => panicked(&guard.app, &about).into_response(),
     };
     let headers = response.headers_mut();
-    headers.insert(REQUEST_ID, id);
+    headers.insert(REQUEST_ID, about.id);
     protect(headers);
     if let Some(origin) = allowed {
         origin.share(headers);
@@ -122,6 +141,9 @@ impl Guard {
         {
             return Ok(answer);
         }
+        if is_encoded(request.headers()) {
+            return Err(refuse(encoded()));
+        }
         let path = request.uri().path();
         if OPEN.contains(&path) {
             return Ok(next.run(request).await);
@@ -130,15 +152,14 @@ impl Guard {
             return Err(Box::new(busy()));
         };
         if !path.starts_with(BRIDGE) {
-            let caller = app.auth.resolve(request.headers(), path, ends).await;
+            let caller = app.auth.caller(&*app.journal, request.headers(), path, ends).await;
             let caller = caller.map_err(|unknown| Box::new(unknown.into_response()))?;
             if path == ADMINS_ONLY && !access::is_admin(app, &caller) {
                 return Err(refuse(admins_only()));
             }
             request.extensions_mut().insert(caller);
         }
-        let arrival = app.settings.arrival;
-        let answer = next.run(request.map(|body| arriving(body, arrival))).await;
+        let answer = next.run(request).await;
         // A stream is under way for as long as it is read.
         Ok(answer.map(|body| holding(body, room)))
     }
@@ -186,6 +207,21 @@ fn too_long() -> Error {
         "server::uri-too-long",
         format!("the address has more than {URI_BYTES_MAX} bytes"),
         "put what is long into the body",
+    )
+}
+
+/// Whether a body is not what it would be read as.
+fn is_encoded(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
+    codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+}
+
+fn encoded() -> Error {
+    Error::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "server::encoded",
+        "compressed bodies are not read here",
+        "send the body as it is, without `Content-Encoding`",
     )
 }
 

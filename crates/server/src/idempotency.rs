@@ -5,33 +5,42 @@
 //! from this process or the next one. If the first one was cut off before it was answered, what it had led to by then is found by
 //! the event of the request: handlers are told, and go on from there instead of doing it again.
 //!
+//! Of several servers over one data directory, the one that wrote a request down handles it; others take it over only when that one
+//! is dead, or has let go of it.
+//!
 //! Limits: answers that are streams, 202s and errors are not kept (a request that failed may be repeated); the body must fit
-//! into the limit of bodies; two servers that share a data directory and get the same request at the same moment may both do
-//! it. Keys are kept for as long as the journal.
+//! into the limit of bodies. Keys are kept for as long as the journal.
+
+mod claim;
 
 use std::collections::HashSet;
 use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 use weir_engine::{Address, Engine};
-use weir_journal::{AppendError, Key, NewEvent, PAGE_MAX, Part};
+use weir_journal::{Key, NewEvent, Part};
 use weir_kernel::About;
-use weir_types::{BranchId, Event, EventId, Hash, Hasher, Json, Position, Seq};
+use weir_types::{BranchId, Event, EventId, Hash, Hasher, Json, Seq};
 
+use self::claim::Found;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;
 use crate::extract::whole;
+use crate::guard;
 
 /// Where requests and their answers are written down.
 const STREAM: &str = "engine:requests";
@@ -52,6 +61,8 @@ const KEPT_HEADERS: [&str; 4] = ["content-type", "location", "x-weir-session", "
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     under_way: Arc<Mutex<HashSet<Hash>>>,
+    /// Told whenever one of them is no longer.
+    one_less: Arc<Notify>,
     /// They go on to their end when their client has left.
     tasks: TaskTracker,
 }
@@ -77,11 +88,15 @@ impl<S: Send + Sync> FromRequestParts<S> for Claimed {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(Self(parts.extensions.get::<Claim>().cloned()))
+        Ok(Self::of(parts))
     }
 }
 
 impl Claimed {
+    pub(crate) fn of(parts: &Parts) -> Self {
+        Self(parts.extensions.get::<Claim>().cloned())
+    }
+
     /// The engine, through which what is done can be found by the request.
     pub(crate) fn engine(&self, app: &App) -> Engine {
         self.0.as_ref().map_or_else(|| app.engine.clone(), |claim| app.engine.because(claim.event))
@@ -91,6 +106,13 @@ impl Claimed {
     pub(crate) fn earlier(&self) -> Option<(Address, Seq)> {
         let last = self.0.as_ref()?.led_to.last()?;
         Some((Address::of(&last.branch_id())?, last.seq))
+    }
+
+    /// What was claimed by [`call`] is done, as far as this process is concerned: whoever repeats it may do so anywhere.
+    pub(crate) async fn let_go(&self, app: &App, caller: &Caller) {
+        if let Some(claim) = &self.0 {
+            claim::release(app, caller, claim).await;
+        }
     }
 
     /// Whether the same request arrived before, and was cut off.
@@ -131,8 +153,10 @@ struct Answered {
 /// Passes requests on; those with a key at most once.
 pub(crate) async fn once(State(app): State<App>, request: Request, next: Next) -> Response {
     let is_keyed = request.method() == Method::POST && request.headers().contains_key("idempotency-key");
-    // Nobody says who they are there; its calls have keys of their own, of which the engine keeps track.
-    if !is_keyed || request.uri().path().starts_with("/bridge/") {
+    // Calls over MCP have keys of their own, whichever message of whichever session brings them.
+    let route = request.extensions().get::<MatchedPath>();
+    let is_mcp = route.is_some_and(|route| route.as_str().ends_with("/mcp"));
+    if !is_keyed || is_mcp {
         return next.run(request).await;
     }
     handle(app, request, next).await.unwrap_or_else(IntoResponse::into_response)
@@ -144,30 +168,62 @@ async fn handle(app: App, request: Request, next: Next) -> Result<Response, Erro
     let caller = Caller::from_request_parts(&mut parts, &app).await?;
     let body = whole(body, app.settings.body_bytes_max).await?;
     let route = parts.uri.path_and_query().map_or_else(|| parts.uri.path().to_owned(), ToString::to_string);
-    let name = name(&caller, &route, &key);
+    let name = name(&caller, &route, key.as_str());
     let under_way = UnderWay::enter(&app, name)?;
     let received = Received { route, body: hash(&body).await };
-    let claim = match claim(&app, &caller, name, &received).await? {
-        Found::Answer(answer) => return answer.again(),
-        Found::Claim(claim) => claim,
-    };
-    parts.extensions.insert(claim.clone());
     let request = Request::from_parts(parts, Body::from(body));
     let keeper = app.clone();
+    // From here on it is written down who handles it, so that it goes on to its end whether its client waits or not.
     let task = app.requests.tasks.spawn(async move {
-        let response = next.run(request).await;
-        let response = keep(&keeper, &caller, &claim, response).await;
+        let response = handle_once(&keeper, &caller, name, &received, request, next).await;
         drop(under_way);
         response
     });
-    task.await.map_err(|_| {
-        Error::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "server::bug",
-            "something went wrong inside the server",
-            "the server's log says what",
-        )
-    })
+    task.await.map_err(|_| Error::bug())?
+}
+
+async fn handle_once(
+    app: &App,
+    caller: &Caller,
+    name: Hash,
+    received: &Received,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Error> {
+    let claim = match claim::claim(app, caller, name, received).await? {
+        Found::Answer(answer) => return answer.again(),
+        Found::Claim(claim) => claim,
+    };
+    request.extensions_mut().insert(claim.clone());
+    let about = guard::About::of(&request);
+    match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+        Ok(response) => Ok(keep(app, caller, &claim, response).await),
+        Err(_) => {
+            claim::release(app, caller, &claim).await;
+            Err(guard::panicked(app, &about))
+        }
+    }
+}
+
+/// A call with a key of its own, inside of a request. Whoever repeats it while it is under way waits for it, and is told then
+/// what it has led to; no answer is kept, since that can be told again.
+///
+/// # Errors
+/// 422 for the key of another call, 409 while another process is at it.
+pub(crate) async fn call(
+    app: &App,
+    caller: &Caller,
+    place: &str,
+    key: &str,
+    what: &[u8],
+) -> Result<(Claimed, UnderWay), Error> {
+    let name = name(caller, place, key);
+    let under_way = UnderWay::wait_for(app, name).await;
+    let received = Received { route: place.to_owned(), body: Hash::of(what) };
+    match claim::claim(app, caller, name, &received).await? {
+        Found::Claim(claim) => Ok((Claimed(Some(claim)), under_way)),
+        Found::Answer(_) => Err(Error::bug()),
+    }
 }
 
 fn key(headers: &HeaderMap) -> Result<Key, Error> {
@@ -181,9 +237,9 @@ fn key(headers: &HeaderMap) -> Result<Key, Error> {
 }
 
 /// Keys of different callers, and for different things, do not meet.
-fn name(caller: &Caller, route: &str, key: &Key) -> Hash {
+fn name(caller: &Caller, route: &str, key: &str) -> Hash {
     let mut hasher = Hasher::default();
-    for part in [caller.principal.as_str(), route, key.as_str()] {
+    for part in [caller.principal.as_str(), route, key] {
         hasher.update(&(part.len() as u64).to_be_bytes());
         hasher.update(part.as_bytes());
     }
@@ -200,75 +256,63 @@ async fn hash(body: &Bytes) -> Hash {
 }
 
 /// A request that is being handled, until this is dropped.
-struct UnderWay {
+pub(crate) struct UnderWay {
     all: Arc<Mutex<HashSet<Hash>>>,
+    one_less: Arc<Notify>,
     name: Hash,
 }
 
 impl UnderWay {
     fn enter(app: &App, name: Hash) -> Result<Self, Error> {
-        let all = Arc::clone(&app.requests.under_way);
-        if !all.lock().unwrap_or_else(PoisonError::into_inner).insert(name) {
-            return Err(Error::new(
-                StatusCode::CONFLICT,
-                "server::under-way",
-                "a request with this `Idempotency-Key` is still being handled",
-                "repeat it later to get its answer",
-            ));
-        }
-        Ok(Self { all, name })
+        Self::new(app, name).ok_or_else(under_way)
     }
+
+    /// # Cancel safety
+    /// Whoever no longer waits has done nothing.
+    async fn wait_for(app: &App, name: Hash) -> Self {
+        loop {
+            let one_less = app.requests.one_less.notified();
+            tokio::pin!(one_less);
+            // What ends between the look and the wait is heard of as well.
+            one_less.as_mut().enable();
+            if let Some(entered) = Self::new(app, name) {
+                return entered;
+            }
+            one_less.await;
+        }
+    }
+
+    fn new(app: &App, name: Hash) -> Option<Self> {
+        let Requests { under_way, one_less, .. } = &app.requests;
+        let is_new = under_way.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
+        is_new.then(|| Self { all: Arc::clone(under_way), one_less: Arc::clone(one_less), name })
+    }
+}
+
+fn under_way() -> Error {
+    Error::new(
+        StatusCode::CONFLICT,
+        "server::under-way",
+        "a request with this `Idempotency-Key` is still being handled",
+        "repeat it later to get its answer",
+    )
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+        self.one_less.notify_waiters();
     }
 }
 
-enum Found {
-    Answer(Answered),
-    Claim(Claim),
-}
-
-/// Writes down that a request arrived, or finds what came of it when it did before.
-async fn claim(app: &App, caller: &Caller, name: Hash, received: &Received) -> Result<Found, Error> {
-    let about = About { actor: Some(caller.principal.clone()), ..About::default() };
-    let event = event(RECEIVED, received, &about)?;
-    let (id, branch) = (event.id(), branch()?);
-    let key = name.to_string().parse().map_err(|_| bug())?;
-    let part = Part { key: Some(key), ..Part::new(branch.clone(), vec![event]) };
-    let appended = match app.journal.append(vec![part]).await {
-        Err(AppendError::KeyReused { .. }) => {
-            return Err(Error::new(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "server::key-reused",
-                "this `Idempotency-Key` was used for another request",
-                "use a new key for a new request",
-            ));
-        }
-        appended => appended?,
-    };
-    let Some(appended) = appended.first().filter(|appended| appended.replayed) else {
-        return Ok(Found::Claim(Claim { event: id, name, is_repeated: false, led_to: Arc::default() }));
-    };
-    let first = app.journal.read(&branch, Seq(appended.first.0.saturating_sub(1)), 1).await?;
-    let id = first.first().map(|event| event.id).ok_or_else(bug)?;
-    let mut led_to = app.journal.children(id, Position(0), PAGE_MAX).await?;
-    if let Some(answer) = led_to.iter().find(|event| event.kind.as_str() == ANSWERED) {
-        return Ok(Found::Answer(serde_json::from_slice(&answer.payload).map_err(|_| bug())?));
-    }
-    led_to.retain(|event| event.stream != branch.stream);
-    Ok(Found::Claim(Claim { event: id, name, is_repeated: true, led_to: led_to.into() }))
-}
-
-/// Writes an answer down, if something was done for it, and passes it on.
+/// Writes an answer down, if something was done for it, and passes it on. Otherwise whoever repeats the request may do so anywhere.
 async fn keep(app: &App, caller: &Caller, claim: &Claim, response: Response) -> Response {
     let is_stream = response
         .headers()
         .get(header::CONTENT_TYPE)
         .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
     if !response.status().is_success() || response.status() == StatusCode::ACCEPTED || is_stream {
+        claim::release(app, caller, claim).await;
         return response;
     }
     let (parts, body) = response.into_parts();
@@ -276,40 +320,32 @@ async fn keep(app: &App, caller: &Caller, claim: &Claim, response: Response) -> 
         Ok(body) => body,
         Err(error) => {
             tracing::error!(%error, "an answer cannot be kept");
-            return bug().into_response();
+            claim::release(app, caller, claim).await;
+            return Error::bug().into_response();
         }
     };
     let answered = Answered::of(parts.status, &parts.headers, &body);
     if let Err(error) = write(app, caller, claim, &answered).await {
         tracing::warn!(code = %error.code, "an answer was not kept");
+        claim::release(app, caller, claim).await;
     }
     Response::from_parts(parts, Body::from(body))
 }
 
 async fn write(app: &App, caller: &Caller, claim: &Claim, answered: &Answered) -> Result<(), Error> {
-    let about =
-        About { actor: Some(caller.principal.clone()), causation: Some(claim.event), ..About::default() };
-    app.journal.append(vec![Part::new(branch()?, vec![event(ANSWERED, answered, &about)?])]).await?;
+    let event = event(ANSWERED, answered, &claim::about(caller, claim.event))?;
+    app.journal.append(vec![Part::new(branch()?, vec![event])]).await?;
     Ok(())
 }
 
 fn event(kind: &str, body: &impl Serialize, about: &About) -> Result<NewEvent, Error> {
-    let payload = serde_json::to_vec(body).map_err(|_| bug())?;
-    let event = NewEvent::new(kind.parse().map_err(|_| bug())?, payload);
-    Ok(event.with_meta(about.encode().map_err(|_| bug())?))
+    let payload = serde_json::to_vec(body).map_err(|_| Error::bug())?;
+    let event = NewEvent::new(kind.parse().map_err(|_| Error::bug())?, payload);
+    Ok(event.with_meta(about.encode().map_err(|_| Error::bug())?))
 }
 
 fn branch() -> Result<BranchId, Error> {
-    Ok(BranchId::main(STREAM.parse().map_err(|_| bug())?))
-}
-
-fn bug() -> Error {
-    Error::new(
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "server::bug",
-        "something went wrong inside the server",
-        "the server's log says what",
-    )
+    Ok(BranchId::main(STREAM.parse().map_err(|_| Error::bug())?))
 }
 
 impl Answered {
@@ -329,15 +365,15 @@ impl Answered {
     fn again(self) -> Result<Response, Error> {
         let body = match (self.body, self.body_base64) {
             (Some(json), _) => Bytes::from(json.as_str().to_owned()),
-            (None, Some(text)) => STANDARD.decode(text).map_err(|_| bug())?.into(),
+            (None, Some(text)) => STANDARD.decode(text).map_err(|_| Error::bug())?.into(),
             (None, None) => Bytes::new(),
         };
         let mut response = Response::new(Body::from(body));
-        *response.status_mut() = StatusCode::from_u16(self.status).map_err(|_| bug())?;
+        *response.status_mut() = StatusCode::from_u16(self.status).map_err(|_| Error::bug())?;
         let headers = response.headers_mut();
         for (name, value) in self.headers {
-            let name: HeaderName = name.parse().map_err(|_| bug())?;
-            headers.insert(name, value.parse().map_err(|_| bug())?);
+            let name: HeaderName = name.parse().map_err(|_| Error::bug())?;
+            headers.insert(name, value.parse().map_err(|_| Error::bug())?);
         }
         headers.insert("idempotency-replayed", HeaderValue::from_static("true"));
         Ok(response)

@@ -6,12 +6,15 @@
 mod app;
 mod error;
 mod extract;
+#[cfg(test)]
+mod fixture;
 mod router;
 
 mod access;
 mod api;
 pub mod auth;
 mod compat;
+mod decisions;
 pub mod formats;
 mod guard;
 mod idempotency;

@@ -161,7 +161,10 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(metrics))
 }
 
-/// What the server counts, as Prometheus reads it.
+/// What the server counts, as Prometheus reads it. `weir_info{version,manifest}`; `weir_http_requests_total{route,method,status}`,
+/// `weir_http_request_duration_seconds{route,method}` (until the answer began) and `weir_http_requests_open`; `weir_streams_open`;
+/// `weir_sessions_active` (in memory); `weir_runs_total{stop}`, `weir_tokens_total{kind}` and `weir_cost_usd_total` since it started, of all
+/// processes; `weir_panics_total`; `weir_journal_position`; `process_resident_memory_bytes`. No label is a caller's word.
 #[utoipa::path(
     get,
     path = "/metrics",

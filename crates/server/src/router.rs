@@ -33,7 +33,11 @@ pub fn document() -> serde_json::Value {
 
 /// The service, with everything in front of it that every request passes.
 pub fn router(app: &App) -> Router {
-    let (routes, _) = routes().split_for_parts();
+    around(routes().split_for_parts().0, app)
+}
+
+/// Routes, and everything that stands around them.
+fn around(routes: Router<App>, app: &App) -> Router {
     // Behind the guard, which finds out who asks.
     let routes = routes.layer(axum::middleware::from_fn_with_state(app.clone(), idempotency::once));
     // Last, and so in front of everything: what is refused is counted as well.
@@ -42,3 +46,6 @@ pub fn router(app: &App) -> Router {
     let shaped = axum::middleware::from_fn(compat::shaped);
     guard::guarded(routes, app).layer(shaped).layer(counted).with_state(app.clone())
 }
+
+#[cfg(test)]
+mod tests;

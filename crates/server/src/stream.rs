@@ -6,6 +6,7 @@
 
 mod answer;
 mod begin;
+mod branch;
 mod feed;
 mod frame;
 mod frames;
@@ -15,8 +16,13 @@ mod respond;
 mod routes;
 
 pub(crate) use self::begin::{Begun, Turn, begin, begin_at, locate};
+pub(crate) use self::branch::{Prefix, before_said, branch_off, end_of, newest};
 pub(crate) use self::feed::Feed;
 pub(crate) use self::frame::Chunk;
+#[cfg(test)]
+pub(crate) use self::frame::FrameId;
 pub(crate) use self::item::{Asked, End, Item, Piece};
+#[cfg(test)]
+pub(crate) use self::item::{Reset, Told};
 pub(crate) use self::respond::{Leaving, Source, respond};
 pub(crate) use self::routes::{refuse_last_event_id, routes};

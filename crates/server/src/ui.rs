@@ -1,7 +1,8 @@
 //! The routes of the AI SDK's chat transport.
 //!
 //! A chat is a session: the one whose id follows from who asks, the agent and the chat's id. So it is found again without anything
-//! being kept, and two people with the same chat id have two sessions.
+//! being kept, and two people with the same chat id have two sessions. What is said again is said on a branch of it, and the chat goes on with
+//! the newest of these.
 
 mod messages;
 
@@ -11,18 +12,21 @@ use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_engine::{Address, EngineError};
-use weir_kernel::{ApprovalDenied, ApprovalGranted, Scope};
-use weir_types::{Hasher, Seq, SessionId};
+use weir_types::{Hasher, Message, Role, Seq, SessionId};
 
 use self::messages::{Decision, Submission, Wish};
 use crate::access;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::decisions::{self, Answer};
 use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path};
 use crate::formats::{Named, Vercel};
 use crate::idempotency::Claimed;
-use crate::stream::{Begun, Leaving, Source, Turn, begin_at, locate, refuse_last_event_id, respond};
+use crate::stream::{
+    Begun, Leaving, Prefix, Source, Turn, before_said, begin_at, branch_off, locate, newest,
+    refuse_last_event_id, respond,
+};
 
 /// The longest id of a chat.
 const CHAT_BYTES_MAX: usize = 256;
@@ -33,7 +37,8 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
 
 /// Say something in a chat of the AI SDK, or decide about a call: its chat transport's `api`.
 ///
-/// Of the messages, only the newest is said when the chat is known; those before it begin one that is not.
+/// Of the messages, only the newest is said when the chat is known; those before it begin one that is not. `regenerate-message`, or a message of the
+/// user that is changed (`submit-message` with its `messageId`), forks the session before that message, and the chat goes on there.
 #[utoipa::path(
     post,
     path = "/agents/{name}/ui",
@@ -55,17 +60,22 @@ async fn ui_submit(
 ) -> Result<Response, Error> {
     refuse_last_event_id(&headers)?;
     access::agent(&app, &caller, &agent)?;
-    let address = chat(&caller, &agent, &submission.id)?;
-    match submission.wish()? {
-        Wish::Say { history, content } => {
+    let wish = submission.wish()?;
+    let address = newest(&app, chat(&caller, &agent, &submission.id)?).await?;
+    match wish {
+        Wish::Say { history, content, is_again } => {
             let is_known = app.journal.head(&address.branch_id()).await?.is_some();
-            let session = is_known.then(|| address.clone());
+            let session = match is_known {
+                true if is_again => Some(before(&app, &claimed, &address, &history).await?),
+                true => Some(address.clone()),
+                false => None,
+            };
             let turn = Turn { agent: agent.clone(), session, labels: Default::default(), history, content };
             let begun = begin_at(&app, &caller, &claimed, turn, address).await?;
             stream(&app, &caller, agent, &begun, Seq(0)).await
         }
         Wish::Decide(decisions) => {
-            let first = decide(&app, &caller, &address, &decisions).await?;
+            let first = decide(&app, &caller, &claimed, &address, &decisions).await?;
             let session = app.engine.state(&address, None).await?;
             let run = session.run.as_ref().ok_or_else(nothing_asked)?;
             let begun = locate(&app, &address, run.id).await?;
@@ -96,11 +106,27 @@ async fn ui_resume(
     Path((agent, chat_id)): Path<(String, String)>,
 ) -> Result<Response, Error> {
     access::agent(&app, &caller, &agent)?;
-    let address = chat(&caller, &agent, &chat_id)?;
+    let address = newest(&app, chat(&caller, &agent, &chat_id)?).await?;
     match running(&app, &address).await? {
         Some(begun) => stream(&app, &caller, agent, &begun, Seq(0)).await,
         None => Ok(StatusCode::NO_CONTENT.into_response()),
     }
+}
+
+/// Another way for a chat, that begins after this much of it.
+async fn before(
+    app: &App,
+    claimed: &Claimed,
+    address: &Address,
+    history: &[Message],
+) -> Result<Address, Error> {
+    // What was done already is found by its request, wherever it was done.
+    if let Some((earlier, _)) = claimed.earlier() {
+        return Ok(earlier);
+    }
+    let said = history.iter().filter(|message| message.role == Role::User).count();
+    let at = before_said(app, address, said + 1).await?;
+    branch_off(app, claimed, address, at, Prefix::Again).await
 }
 
 async fn stream(
@@ -146,28 +172,28 @@ async fn running(app: &App, address: &Address) -> Result<Option<Begun>, Error> {
 }
 
 /// Decides about calls; the event after which they go on.
-async fn decide(app: &App, caller: &Caller, address: &Address, decisions: &[Decision]) -> Result<Seq, Error> {
-    let asked = match app.engine.approvals(address).await {
+async fn decide(
+    app: &App,
+    caller: &Caller,
+    claimed: &Claimed,
+    address: &Address,
+    made: &[Decision],
+) -> Result<Seq, Error> {
+    if let Some((_, seq)) = claimed.earlier() {
+        return Ok(Seq(seq.0.saturating_sub(1)));
+    }
+    let engine = claimed.engine(app);
+    let asked = match engine.approvals(address).await {
         Err(EngineError::NoSession(_)) => Vec::new(),
         asked => asked?,
     };
     let before = app.journal.head(&address.branch_id()).await?.map_or(Seq(0), |head| head.seq);
     // Whatever else is in the message was decided before.
-    let open = decisions.iter().filter_map(|decision| {
-        let approval = asked.iter().find(|approval| approval.id == decision.call)?;
-        Some((decision, approval))
-    });
+    let open = made.iter().filter(|decision| asked.iter().any(|approval| approval.id == decision.call));
     let mut decided = false;
-    for (Decision { call, approved, reason }, approval) in open {
-        let (call, by, groups) = (*call, caller.principal.clone(), caller.groups.clone());
-        if *approved {
-            let input_hash = approval.input_hash;
-            let granted = ApprovalGranted { call, by, groups, input_hash, input: None, scope: Scope::Once };
-            app.engine.approve(address, granted).await?;
-        } else {
-            let denied = ApprovalDenied { call, by, groups, message: reason.clone() };
-            app.engine.deny(address, denied).await?;
-        }
+    for Decision { call, approved, reason } in open {
+        let answer = if *approved { Answer::yes() } else { Answer::No { message: reason.clone() } };
+        decisions::decide(&engine, caller, address, *call, &asked, answer).await?;
         decided = true;
     }
     if decided { Ok(before) } else { Err(nothing_asked()) }

@@ -2,6 +2,8 @@
 
 use serde::{Serialize, Serializer};
 
+use crate::Stop;
+
 /// Why a run stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
@@ -59,6 +61,17 @@ impl StopReason {
         match self {
             Self::Iterations | Self::Budget | Self::Approval | Self::Halted => true,
             Self::End | Self::MaxTokens | Self::Refused | Self::Cancelled | Self::Failed => false,
+        }
+    }
+}
+
+/// Why a run stopped that ended with an answer.
+impl From<Stop> for StopReason {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::End | Stop::ToolUse | Stop::Paused => Self::End,
+            Stop::MaxTokens => Self::MaxTokens,
+            Stop::Refused => Self::Refused,
         }
     }
 }

@@ -97,7 +97,7 @@ fn tell(directory: &Path, files: &[NewFile], out: &mut Out) -> Outcome {
         let place = if shown.starts_with('-') { format!("./{shown}") } else { shown };
         out.line(format_args!("  cd {}", shell(&place)))?;
     }
-    for command in ["weir build", "weir chat helper", "weir test"] {
+    for command in ["weir build", "weir chat helper", "weir test", "weir run"] {
         out.line(format_args!("  {}", out.paint.bold(command)))?;
     }
     Ok(())

@@ -108,7 +108,8 @@ async fn follow(served: Served, journal: Arc<SqliteJournal>, mut known: Deployme
             match take_up(&served, manifest).await {
                 Ok(()) => info!(%manifest, by = made.by, rollback = made.rollback, "deployed"),
                 Err(error) => {
-                    error!(%manifest, code = error.code(), %error, "cannot deploy: what was there before goes on");
+                    let (code, help) = (error.code(), error.help());
+                    error!(%manifest, code, %error, %help, "cannot deploy: what was there before goes on");
                 }
             }
         }

@@ -7,8 +7,9 @@ use serde::Serialize;
 use weir_journal::{Journal, Part, now};
 use weir_server::auth::tokens::{self, IssueError, Known, Revoked, Tokens};
 use weir_spec::{Principal, parse_duration};
-use weir_types::{Explain, Fault, NameError, Timestamp};
+use weir_types::{Explain, Fault, Timestamp};
 
+use crate::args;
 use crate::commands::Context;
 use crate::report::Outcome;
 use crate::show::printable;
@@ -37,7 +38,7 @@ Examples:
 #[command(after_help = ISSUE_EXAMPLES)]
 pub(crate) struct IssueArgs {
     /// Whom it is for: `user:…` or `serviceaccount:…`.
-    #[arg(long)]
+    #[arg(long, value_parser = args::principal)]
     principal: Principal,
     /// The groups they come with, besides those in weir.yaml; `group:admin` sees and may do everything.
     #[arg(long, value_name = "GROUP", value_delimiter = ',')]
@@ -76,8 +77,8 @@ enum TokenError {
     #[error("`{0}` is not how long a token can count")]
     Expires(String),
     /// A name that cannot be.
-    #[error("{0}")]
-    Name(NameError),
+    #[error("`{0}` cannot be the name of a token")]
+    Name(String),
     /// It cannot be made.
     #[error(transparent)]
     Issue(#[from] IssueError),
@@ -98,7 +99,7 @@ impl Explain for TokenError {
             Self::NotOwner(_) => "ask them, or use a data directory of your own with `--data-dir DIR`",
             Self::Unknown(_) => "see `weir token list`",
             Self::Expires(_) => "write it like `30d`, `12h` or `90m`",
-            Self::Name(_) => "use a few plain words",
+            Self::Name(_) => "use a few plain words on one line, or leave `--name` out",
             Self::Issue(_) => "name someone: `--principal user:NAME` or `--principal serviceaccount:NAME`",
         }
         .into()
@@ -153,7 +154,8 @@ pub(crate) async fn run(command: &Command, context: &mut Context) -> Outcome {
 async fn issue(args: &IssueArgs, context: &mut Context) -> Outcome {
     if let Some(name) = &args.name {
         // As everything that has a name: it must look like what it is.
-        name.parse::<weir_types::BranchName>().map_err(TokenError::Name)?;
+        let named = name.parse::<weir_types::BranchName>();
+        named.map_err(|_| TokenError::Name(printable(name).chars().take(40).collect()))?;
     }
     let expires = args.expires.as_deref().map(until).transpose()?;
     let made = tokens::issue(&args.principal.to_string(), &args.groups, args.name.clone(), expires);

@@ -39,13 +39,16 @@ fn a_new_project_works_at_once() {
       weir build
       weir chat helper
       weir test
+      weir run
     ");
     // The commands that it printed, in the order in which it printed them; the chat reads what is piped into it.
     let next = made.stdout.split("next:\n").nth(1).unwrap();
     assert_eq!(
         next.lines().map(str::trim).collect::<Vec<_>>(),
-        ["cd 'my agents'", "weir build", "weir chat helper", "weir test"]
+        ["cd 'my agents'", "weir build", "weir chat helper", "weir test", "weir run"]
     );
+    // The last one serves until it is told to stop, which has tests of its own.
+    let next = next.strip_suffix("  weir run\n").unwrap();
     let script = next.replace("weir chat helper", "echo 'What time is it?' | weir chat helper");
     let followed = follow(&weir, &script).to_string();
     // How long it took, and what time it was.

@@ -39,6 +39,21 @@ await chat.sendMessage({ text: 'thanks' });
 out.next = parts(chat.lastMessage);
 out.roles = chat.messages.map((message) => message.role);
 
+// An answer again, what follows it, and a message in other words.
+await chat.regenerate();
+if (chat.error) throw chat.error;
+out.again = { parts: parts(chat.lastMessage), roles: chat.messages.map((message) => message.role) };
+await chat.sendMessage({ text: 'what did I say?' });
+if (chat.error) throw chat.error;
+out.afterwards = parts(chat.lastMessage);
+await chat.regenerate({ messageId: chat.messages[1].id });
+if (chat.error) throw chat.error;
+out.first_again = { parts: parts(chat.lastMessage), roles: chat.messages.map((message) => message.role) };
+await chat.sendMessage({ text: 'weather in Oslo', messageId: chat.messages[0].id });
+if (chat.error) throw chat.error;
+out.changed = { parts: parts(chat.lastMessage), roles: chat.messages.map((message) => message.role) };
+out.chat = chat.id;
+
 // A chat that began elsewhere: what it says was said is its history.
 const moved = new Chat('helper');
 moved.messages = chat.messages.map((message, at) => ({ ...message, id: `moved-${at}` }));

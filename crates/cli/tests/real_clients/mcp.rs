@@ -66,6 +66,19 @@ fn summary(text: &str) -> Vec<(String, u32, u32)> {
     summary.lines().filter(|line| !line.starts_with("Total")).filter_map(line).collect()
 }
 
+/// Whatever the suite has for servers, it is run here.
+#[test]
+fn no_scenario_of_the_conformance_suite_is_left_out() {
+    let mut suite = package("conformance", "dist/index.js");
+    let (code, stdout, stderr) = run(suite.args(["list", "--server"]).env("NO_COLOR", "1"));
+    assert_eq!(code, Some(0), "{stdout}\n{stderr}");
+    let named = stdout.lines().filter_map(|line| line.trim().strip_prefix("- ")?.split(' ').next());
+    let (mut named, mut known) = (named.collect::<Vec<_>>(), [&SCENARIOS[..], &PENDING[..]].concat());
+    named.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(named, known);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_conformance_suite_passes() {
     let server = Project::new().serve().arg("--mcp-conformance-fixtures").start().await;
@@ -81,7 +94,7 @@ async fn the_conformance_suite_passes() {
         let mut suite = package("conformance", "dist/index.js");
         let (code, stdout, stderr) = run(suite.args(["server", "--scenario", scenario, "--url", &url]));
         assert_eq!(code, Some(0), "{scenario}: {stdout}\n{stderr}");
-        assert!(stdout.contains("0 failed"), "{stdout}");
+        assert!(stdout.contains(", 0 failed") && !stdout.contains(" 0 passed"), "{stdout}");
     }
 }
 

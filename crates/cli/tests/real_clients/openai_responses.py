@@ -31,6 +31,14 @@ out["history"] = client.responses.create(
 follow = client.responses.create(model="helper", input="and then?", previous_response_id=answer.id)
 out["follow"] = {"text": follow.output_text, "previous": follow.previous_response_id == answer.id}
 
+# Another way from the first answer on, and on from there: the SDK knows nothing of branches.
+other = client.responses.create(model="helper", input="or what?", previous_response_id=answer.id)
+more = client.responses.create(model="helper", input="and on", previous_response_id=other.id)
+out["other"] = {"text": other.output_text, "id": other.id, "more": more.output_text, "more_id": more.id}
+with client.responses.stream(model="helper", input="or so?", previous_response_id=answer.id) as stream:
+    stream.until_done()
+    out["streamed_other"] = {"text": stream.get_final_response().output_text, "id": stream.get_final_response().id}
+
 out["asks"] = client.responses.create(model="careful", input="refund 5").output_text
 
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::clients::node;
-use crate::kit::Project;
+use crate::kit::{Project, Server};
 
 /// The parts of a UI message of this type.
 fn of<'a>(parts: &'a Value, kind: &str) -> Vec<&'a Value> {
@@ -25,6 +25,14 @@ fn call(parts: &Value) -> &Value {
     calls[0]
 }
 
+/// How much was said on a branch and before it.
+fn said(server: &Server, session: &Value) -> usize {
+    let (id, branch) = (session["id"].as_str().unwrap(), session["branch"].as_str().unwrap());
+    let stream = format!("session:{id}");
+    let events = server.project.lines(&["cat", "--stream", &stream, "--branch", branch]);
+    events.iter().filter(|event| event["kind"] == "user.message").count()
+}
+
 #[tokio::test]
 async fn ai_sdk_chat() {
     let server = Project::new().serve().start().await;
@@ -42,6 +50,29 @@ async fn ai_sdk_chat() {
     assert!(used["output"].to_string().contains("18"), "{used}");
     assert_eq!(text(&out["next"]), "You said: thanks");
     assert_eq!(out["roles"], json!(["user", "assistant", "user", "assistant"]));
+    // What is had again is a fork, and the chat goes on there.
+    let two = json!(["user", "assistant"]);
+    assert_eq!(
+        (text(&out["again"]["parts"]), &out["again"]["roles"]),
+        ("You said: thanks".to_owned(), &out["roles"])
+    );
+    assert_eq!(text(&out["afterwards"]), "You said: what did I say?");
+    for (name, said) in [
+        ("first_again", "Let me look.It is 18 degrees in Lisbon."),
+        ("changed", "Let me look.It is 12 degrees in Oslo."),
+    ] {
+        assert_eq!((text(&out[name]["parts"]).as_str(), &out[name]["roles"]), (said, &two), "{name}");
+    }
+    let branches: Vec<(String, usize)> = server
+        .project
+        .lines(&["session", "list"])
+        .iter()
+        .filter(|session| session["branch"].as_str().is_some_and(|branch| branch != "main"))
+        .map(|session| (session["branch"].as_str().unwrap().to_owned(), said(&server, session)))
+        .collect();
+    let expected =
+        [("again-1", 3), ("again-2", 1), ("again-3", 1)].map(|(name, said)| (name.to_owned(), said));
+    assert_eq!(branches.into_iter().collect::<std::collections::BTreeSet<_>>(), expected.into());
     assert_eq!(text(&out["history"]), "You said: and now?");
 
     for (name, after, said) in

@@ -78,6 +78,8 @@ async fn openai_chat_raises_its_own_errors() {
         (&out["in_stream"]["class"], &out["in_stream"]["type"]),
         (&json!("APIError"), &json!("server_error"))
     );
+    let message = out["in_stream"]["message"].as_str().unwrap();
+    assert!(message.contains("the script fails here"), "{message}");
     assert_eq!(out["model"], "model_not_found");
     // One for each thing that was said: a client that would try again by itself is told that it must not.
     assert_eq!(sessions(&server), 3);
@@ -106,6 +108,14 @@ async fn openai_responses() {
     assert!(has_used_a_tool(&server, &json!(session)));
     assert_eq!(out["history"], "You said: thanks");
     assert_eq!(out["follow"], json!({"text": "You said: and then?", "previous": true}));
+    let (other, streamed) = (&out["other"], &out["streamed_other"]);
+    assert_eq!((&other["text"], &other["more"]), (&json!("You said: or what?"), &json!("You said: and on")));
+    assert_eq!(streamed["text"], "You said: or so?");
+    for (id, branch) in [(&other["id"], "fork-1"), (&other["more_id"], "fork-1"), (&streamed["id"], "fork-2")]
+    {
+        let parts: Vec<&str> = id.as_str().unwrap().split('_').collect();
+        assert_eq!((parts[1], parts[3]), (session.as_str(), branch), "{id}");
+    }
     assert!(out["asks"].as_str().unwrap().contains("tool 'refund' requires approval"), "{}", out["asks"]);
     assert_eq!(
         out["missing"],

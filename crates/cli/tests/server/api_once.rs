@@ -129,3 +129,97 @@ async fn keys_are_checked_and_errors_are_not_kept() {
     let twice = server.posting("/streams/lake/events", &body).header("idempotency-key", "a");
     assert_eq!(Answer::to(twice.header("idempotency-key", "b")).await.error().0, 400);
 }
+
+/// A project in which whatever a user says waits for as long as there is a file `hold`; each that waits writes a line into `asked`.
+fn held() -> Project {
+    let project = Project::new();
+    let text = std::fs::read_to_string(project.path().join("weir.yaml")).unwrap();
+    let hook =
+        "hooks:\n  pre_append:\n    - { run: /bin/sh hooks/wait.sh, kinds: [user.message], timeout: 60s }\n";
+    project.write("weir.yaml", &format!("{text}{hook}"));
+    let script = "echo asked >> asked\nwhile [ -e hold ]; do /bin/sleep 0.02; done\n";
+    project.write("hooks/wait.sh", &format!("#!/bin/sh\n{script}"));
+    project.write("hold", "");
+    project.ok(&["build", "--yes"]);
+    project
+}
+
+fn asked(project: &Project) -> usize {
+    std::fs::read_to_string(project.path().join("asked")).map_or(0, |text| text.lines().count())
+}
+
+/// Waits until so many wait.
+async fn until_asked(project: &Project, times: usize) {
+    let waiting = async {
+        while asked(project) < times {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    within("someone who is asked", waiting).await;
+}
+
+/// The same request to two servers, of which one has to be told that the other is at it; the other's answer once nothing is in
+/// its way any more.
+async fn one_of(project: &Project, [one, two]: [&Server; 2], key: &str, body: &Value) -> Answer {
+    let (first, second) =
+        (keyed(one, "/agents/helper/chat", key, body), keyed(two, "/agents/helper/chat", key, body));
+    tokio::pin!(first, second);
+    let (refused, other) = tokio::select! {
+        answer = &mut first => (answer, second),
+        answer = &mut second => (answer, first),
+    };
+    assert_eq!(refused.error(), (409, "server::under-way".to_owned()));
+    std::fs::remove_file(project.path().join("hold")).unwrap();
+    other.await
+}
+
+#[tokio::test]
+async fn what_two_servers_are_asked_at_once_is_done_by_one() {
+    let project = held();
+    let (one, two) = tokio::join!(project.serve().start(), project.serve().start());
+    let body = json!({"message": "hello"});
+    let answer = one_of(&project, [&one, &two], "k", &body).await;
+    assert_eq!(answer.ok()["answer"], "You said: hello");
+    assert_eq!((asked(&project), project.lines(&["session", "list"]).len()), (1, 1));
+    for server in [&one, &two] {
+        let again = keyed(server, "/agents/helper/chat", "k", &body).await;
+        assert_eq!((again.text(), again.header("idempotency-replayed")), (answer.text(), Some("true")));
+    }
+}
+
+#[tokio::test]
+async fn what_a_dead_server_was_asked_is_taken_over_by_one() {
+    let project = held();
+    let (one, two, three) =
+        tokio::join!(project.serve().start(), project.serve().start(), project.serve().start());
+    let body = json!({"message": "hello"});
+    tokio::select! {
+        answer = keyed(&one, "/agents/helper/chat", "k", &body) => panic!("{answer:?}"),
+        () = until_asked(&project, 1) => {}
+    }
+    // It lives, and so nobody else does it, though its client has left.
+    let early = keyed(&two, "/agents/helper/chat", "k", &body).await;
+    assert_eq!(early.error(), (409, "server::under-way".to_owned()));
+    one.kill();
+    let answer = one_of(&project, [&two, &three], "k", &body).await;
+    assert_eq!(answer.ok()["answer"], "You said: hello");
+    assert_eq!((asked(&project), project.lines(&["session", "list"]).len()), (2, 1));
+}
+
+#[tokio::test]
+async fn what_failed_at_one_server_may_be_repeated_at_another() {
+    let project = Project::new();
+    let (one, two) = tokio::join!(project.serve().start(), project.serve().start());
+    let body = json!({"events": [{"kind": "a.b"}], "expected": 1});
+    let early = keyed(&one, "/streams/lake/events", "k", &body).await;
+    assert_eq!(early.error(), (409, "journal::conflict".to_owned()));
+    assert_eq!(
+        keyed(&two, "/streams/lake/events", "k", &body).await.error(),
+        (409, "journal::conflict".to_owned())
+    );
+    one.post("/streams/lake/events", &json!({"events": [{"kind": "a.b"}]})).await.ok();
+    let done = keyed(&two, "/streams/lake/events", "k", &body).await;
+    assert_eq!((&done.ok()["seq"], done.header("idempotency-replayed")), (&json!(2), None));
+    let again = keyed(&one, "/streams/lake/events", "k", &body).await;
+    assert_eq!((again.text(), again.header("idempotency-replayed")), (done.text(), Some("true")));
+}

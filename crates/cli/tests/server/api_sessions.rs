@@ -347,13 +347,15 @@ async fn whoever_waits_too_long_is_told_where_to_look() {
     let events = server.get(told["events"].as_str().unwrap()).await.ok();
     assert_eq!(events["events"][0]["kind"], "session.created");
     until(&server, &id(&told), "idle").await;
-    // The same request waits for the same run.
+    // The same request waits for the same run, also when the session has gone on since.
+    server.post("/agents/helper/chat", &json!({"message": "more", "session": id(&told)})).await.ok();
     let turn =
         Answer::to(server.posting("/agents/helper/chat", &body).header("idempotency-key", "k")).await.ok();
     assert_eq!(
         (&turn["session"], &turn["run"], &turn["stop"]),
         (&told["session"], &told["run"], &json!("end"))
     );
+    assert!(turn["answer"].as_str().unwrap().starts_with("This answer"), "{turn}");
     assert_eq!(server.get("/sessions").await.ok()["sessions"].as_array().unwrap().len(), 1);
 }
 

@@ -17,7 +17,7 @@ async fn a_token_lets_in_until_it_is_revoked() {
         let known = async { while alice.get("/sessions").await.status != status {} };
         within("the server knows", known).await;
     };
-    becomes(200).await;
+    assert_eq!(alice.get("/sessions").await.status, 200, "at once");
     assert_eq!(server.get("/sessions").await.error(), (401, "server::unauthorized".to_owned()));
     let changed = text.replace(text.chars().last().unwrap(), "-");
     for wrong in [

@@ -393,9 +393,7 @@ async fn a_response_follows_another() {
     assert_eq!(second.ok()["previous_response_id"], first.ok()["id"]);
     assert_eq!(session(&second), session(&first));
     assert_eq!(given(&server, &session(&first), 2).as_array().unwrap().len(), 3);
-    // What it names must be there, and the newest.
-    let old = ask("three", Some(&first.ok()["id"])).await;
-    assert_eq!((old.status.as_u16(), &old.json()["error"]["param"]), (400, &json!("previous_response_id")));
+    // What it names must be there.
     let id = first.ok()["id"].as_str().unwrap().to_owned();
     for odd in [
         "resp_1",
@@ -414,6 +412,88 @@ async fn a_response_follows_another() {
     let body = json!({"model": "helper", "input": "hi", "previous_response_id": id});
     let both = Answer::to(server.posting(RESPONSES, &body).header("x-weir-session", session(&other))).await;
     assert_eq!(both.status, 400);
+}
+
+#[tokio::test]
+async fn a_response_that_follows_an_older_one_goes_another_way_from_there() {
+    let server = server().await;
+    let post = |input: &str, previous: &Value, stream: bool| {
+        let body =
+            json!({"model": "helper", "input": input, "previous_response_id": previous, "stream": stream});
+        server.posting(RESPONSES, &body)
+    };
+    let ask = |input: &str, previous: &Value| Answer::to(post(input, previous, false));
+    let first = ask("one", &Value::Null).await;
+    let second = ask("two", &first.ok()["id"]).await;
+    let other = ask("another two", &first.ok()["id"]).await;
+    assert_eq!(other.ok()["output"][0]["content"][0]["text"], "You said: another two");
+    assert_eq!(session(&other), format!("{}@fork-1", session(&first)));
+    // The model is given what was said up to there, and nothing of what came after it.
+    let heard = given(&server, &session(&other), 2).to_string();
+    assert!(heard.contains("You said: one") && !heard.contains("\"two\""), "{heard}");
+    // Each way goes on by itself, and so do answers on it.
+    let third = ask("three", &second.ok()["id"]).await;
+    assert_eq!(session(&third), session(&first));
+    let longer = ask("another three", &other.ok()["id"]).await;
+    assert_eq!(session(&longer), session(&other));
+    let heard = given(&server, &session(&longer), 3).to_string();
+    assert!(heard.contains("You said: another two") && !heard.contains("\"two\""), "{heard}");
+    let streamed = post("a third two", &first.ok()["id"], true);
+    let streamed = Answer::to(streamed).await;
+    assert_eq!(session(&streamed), format!("{}@fork-2", session(&first)));
+    assert!(streamed.text().contains("You said: a third two"), "{}", streamed.text());
+    let deeper = ask("yet another three", &other.ok()["id"]).await;
+    assert_eq!(session(&deeper), format!("{}@fork-3", session(&first)));
+    // With a key, once.
+    let keyed = || Answer::to(post("once", &first.ok()["id"], false).header("idempotency-key", "k"));
+    let [once, again] = [keyed().await, keyed().await];
+    assert_eq!((once.ok(), session(&once)), (again.ok(), session(&again)));
+    let keyed = || Answer::to(post("once", &first.ok()["id"], true).header("idempotency-key", "k"));
+    assert_eq!(keyed().await.status, 422, "it is another body");
+    // What is refused leaves nothing behind.
+    for wrong in [json!({"model": "careful", "input": "hi"}), json!({"model": "helper", "input": " "})] {
+        let mut wrong = wrong;
+        wrong["previous_response_id"] = first.ok()["id"].clone();
+        assert_eq!(server.post(RESPONSES, &wrong).await.status, 400, "{wrong}");
+    }
+    let shown = server.project.ok(&["branch", "list", "--stream", &format!("session:{}", session(&first))]);
+    assert!(shown.contains("fork-4") && !shown.contains("fork-5"), "{shown}");
+    // What is named with its branch is found wherever sessions are asked for.
+    let address = session(&other);
+    for path in [
+        format!("/sessions/{address}"),
+        format!("/sessions/{address}/messages"),
+        format!("/sessions/{address}/events"),
+        format!("/sessions/{address}/state"),
+        format!("/sessions/{address}/files"),
+        format!("/sessions/{}?branch=fork-1", session(&first)),
+    ] {
+        let text = server.get(&path).await.ok().to_string();
+        assert!(!text.contains("\"three\""), "{path}: {text}");
+    }
+    let said = server.say("helper", "here", Some(&address)).await;
+    assert_eq!((said.session, said.answer.as_str()), (address.clone(), "You said: here"));
+    assert_eq!(server.get(&format!("/sessions/{address}?branch=fork-2")).await.error().0, 404);
+    assert_eq!(server.get(&format!("/sessions/{}@nowhere", session(&first))).await.error().0, 404);
+}
+
+#[tokio::test]
+async fn many_ways_are_gone_at_once() {
+    let server = server().await;
+    let ask = |input: String, previous: Value| {
+        let body = json!({"model": "helper", "input": input, "previous_response_id": previous});
+        Answer::to(server.posting(RESPONSES, &body))
+    };
+    let first = ask("one".to_owned(), Value::Null).await;
+    ask("two".to_owned(), first.ok()["id"].clone()).await.ok();
+    let others = (0..8).map(|n| ask(format!("other {n}"), first.ok()["id"].clone()));
+    let others = futures_util::future::join_all(others).await;
+    for (n, other) in others.iter().enumerate() {
+        assert_eq!(other.ok()["output"][0]["content"][0]["text"], format!("You said: other {n}"));
+    }
+    let branches: std::collections::BTreeSet<String> = others.iter().map(session).collect();
+    let expected = (1..=8).map(|n| format!("{}@fork-{n}", session(&first))).collect();
+    assert_eq!(branches, expected);
 }
 
 #[tokio::test]
@@ -546,6 +626,66 @@ async fn what_has_to_be_approved_is_said_and_the_session_goes_on_after_it() {
     let next = Answer::to(server.posting(CHAT, &body).header("x-weir-session", &id)).await;
     let events = server.project.events(&id);
     assert!(events.iter().any(|event| event["kind"] == "tool.completed"), "{}", next.text());
+}
+
+#[tokio::test]
+async fn an_answer_that_takes_too_long_goes_on_and_can_be_found() {
+    let project = Project::new();
+    project.write(
+        "agents/tardy/spec.yaml",
+        "name: tardy\nmodel: scripted/tardy\ndescription: You take your time.\n",
+    );
+    let long = "Slowly, and word by word, but all of it in the end.";
+    project.write(
+        "models/tardy.yaml",
+        &format!("replies:\n  - say: \"{long}\"\n    delay: 300ms\n    chunk: 4\n"),
+    );
+    project.build();
+    let server = project.serve().arg("--patience=1").start().await;
+    for (path, format) in [(CHAT, "openai"), (RESPONSES, "native"), (MESSAGES, "anthropic")] {
+        let body = json!({"model": "tardy", "messages": [user("hi")], "input": "hi", "max_tokens": 9});
+        let answer = server.post(path, &body).await;
+        assert_eq!((answer.status.as_u16(), answer.header("x-should-retry")), (504, Some("false")), "{path}");
+        let (session, run) = (session(&answer), answer.header("x-weir-run").unwrap().to_owned());
+        let error = &answer.json()["error"];
+        let kind = if path == MESSAGES { "timeout_error" } else { "server_error" };
+        assert_eq!(error["type"], kind, "{path}");
+        // What it says is where to look.
+        let place = format!("/sessions/{session}/runs/{run}/stream");
+        assert!(error["message"].as_str().unwrap().contains(&format!("`GET {place}`")), "{error}");
+        let told = server.get(&format!("{place}?format={format}")).await;
+        let text: String = crate::reconnect::told::complete(&told.body)
+            .iter()
+            .filter_map(|frame| Some(crate::reconnect::delta(format, frame)?.1))
+            .collect();
+        assert_eq!(text, long, "{path}");
+    }
+    // The server's own endpoint has a status for it.
+    let chat = server.post("/agents/tardy/chat", &json!({"message": "hi"})).await;
+    assert_eq!((chat.status.as_u16(), &chat.json()["status"]), (202, &json!("running")));
+    let (session, run) = (session(&chat), chat.header("x-weir-run").unwrap().to_owned());
+    let told = server.follow(&format!("/sessions/{session}/runs/{run}/stream"), None).await.all().await;
+    assert_eq!(crate::kit::Told::of(session, &told).answer, long);
+}
+
+#[tokio::test]
+async fn a_request_has_one_id() {
+    let server = server().await;
+    for (path, header) in [(CHAT, "x-request-id"), (RESPONSES, "x-request-id"), (MESSAGES, "request-id")] {
+        for (agent, status) in [("helper", 200), ("nobody", 404)] {
+            let body = json!({"model": agent, "messages": [user("hi")], "input": "hi", "max_tokens": 9});
+            let named = server.posting(path, &body).header("x-request-id", "mine-7");
+            let answer = Answer::to(named).await;
+            assert_eq!((answer.status.as_u16(), answer.header(header)), (status, Some("mine-7")), "{path}");
+            assert_eq!(answer.header("x-request-id"), Some("mine-7"));
+            if (path, status) == (MESSAGES, 404) {
+                assert_eq!(answer.json()["request_id"], "mine-7");
+            }
+            let answer = server.post(path, &body).await;
+            assert_eq!(answer.header(header), answer.header("x-request-id"));
+            assert!(answer.header(header).is_some_and(|id| !id.is_empty() && id != "mine-7"), "{path}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::json;
 
-use crate::kit::{Answer, Project, Server};
+use crate::kit::{Answer, Project, Server, within};
 
 /// The value of one line.
 async fn value(server: &Server, line: &str) -> Option<f64> {
@@ -47,6 +47,56 @@ async fn requests_runs_tokens_and_streams_are_counted() {
     let mut once = types.clone();
     once.dedup();
     assert_eq!(types, once);
+}
+
+#[tokio::test]
+async fn what_runs_here_and_what_it_has_cost_are_told() {
+    let project = Project::new();
+    let text = std::fs::read_to_string(project.path().join("weir.yaml")).unwrap();
+    let priced = "models:\n  scripted/helper: { wire: scripted, context_window: 100000, output_max: 1000, price: { input: 1000, output: 1000 } }\n";
+    project.write("weir.yaml", &format!("{text}{priced}"));
+    let hash = project.build();
+    let server = project.serve().start().await;
+    let info =
+        |hash: &str| format!(r#"weir_info{{version="{}",manifest="{hash}"}}"#, env!("CARGO_PKG_VERSION"));
+    assert_eq!(value(&server, &info(&hash)).await, Some(1.0));
+    assert_eq!(value(&server, "weir_cost_usd_total").await, Some(0.0));
+    server.say("helper", "hello", None).await;
+    let counted = async {
+        while value(&server, "weir_cost_usd_total").await == Some(0.0) {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    within("what it has cost", counted).await;
+    assert_eq!(
+        value(&server, "weir_cost_usd_total").await,
+        Some(0.015),
+        "10 and 5 tokens, 1,000 dollars a million"
+    );
+    assert_eq!(value(&server, r#"weir_tokens_total{kind="output"}"#).await, Some(5.0));
+    assert!(value(&server, "process_resident_memory_bytes").await > Some(1_000_000.0));
+    project.write("models/helper.yaml", "replies: [{ say: Another. }]\n");
+    let second = project.build();
+    project.ok(&["deploy", "latest"]);
+    server.logged("deployed").await;
+    assert_eq!((value(&server, &info(&hash)).await, value(&server, &info(&second)).await), (None, Some(1.0)));
+}
+
+#[tokio::test]
+async fn what_is_counted_is_documented_and_what_is_documented_is_counted() {
+    let server = Project::new().serve().start().await;
+    server.say("helper", "hello", None).await;
+    let document = server.get("/openapi.json").await.ok();
+    let about = &document["paths"]["/metrics"]["get"];
+    let described = format!("{} {}", about["summary"], about["description"]);
+    let text = server.get("/metrics").await.text().to_owned();
+    let counted: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    let missing: Vec<_> = counted.iter().filter(|name| !described.contains(&format!("`{name}"))).collect();
+    assert!(missing.is_empty(), "{missing:?} in {described}");
+    let names = described.split('`').skip(1).step_by(2).filter_map(|name| name.split('{').next());
+    let made_up: Vec<_> = names.filter(|name| !counted.contains(name)).collect();
+    assert!(made_up.is_empty(), "{made_up:?}");
 }
 
 #[tokio::test]

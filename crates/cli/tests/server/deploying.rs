@@ -1,5 +1,7 @@
 //! `weir deploy` and `weir rollback`, while a server runs and while none does.
 
+use rustix::process::Signal;
+
 use crate::kit::{Frame, Project, Server, Told};
 
 /// What new sessions begin with.
@@ -86,6 +88,31 @@ async fn what_cannot_be_deployed_changes_nothing() {
     let first = first.unwrap();
     let server = project.serve_as(&["serve", "--manifest", &first]).start().await;
     assert_eq!(build_of(&server).await, Some(first));
+}
+
+#[tokio::test]
+async fn what_a_running_server_cannot_take_up_changes_nothing() {
+    let project = Project::new();
+    let server = project.serve().start().await;
+    let first = build_of(&server).await;
+    let second = rebuilt(&project, "You repeat loudly.");
+    let manifest = project.data().join("build").join(format!("{second}.json"));
+    // It was there when it was deployed, and is gone when the server looks.
+    server.signal(Signal::STOP);
+    project.ok(&["deploy", &second]);
+    std::fs::remove_file(&manifest).unwrap();
+    server.signal(Signal::CONT);
+    let line = server.logged("cannot deploy: what was there before goes on").await;
+    assert_eq!((line["level"].as_str(), line["manifest"].as_str()), (Some("ERROR"), Some(&*second)));
+    assert_eq!(line["code"], "build::no-manifest");
+    assert!(line["help"].as_str().unwrap().contains("weir build"), "{line}");
+    assert_eq!(build_of(&server).await, first);
+    assert_eq!(server.say("helper", "hello", None).await.answer, "You said: hello");
+    // What comes after it is taken up as ever.
+    let third = rebuilt(&project, "You whisper.");
+    project.ok(&["deploy", &third]);
+    server.logged("deployed").await;
+    assert_eq!(build_of(&server).await, Some(third));
 }
 
 #[tokio::test]

@@ -184,6 +184,8 @@ async fn requests_that_do_not_come_are_given_up() {
         "5\r\n{\"mes",
     );
     answers(&server, "a piece that stays away", &piece, &[408]).await;
+    let blob = request(&server, "PUT /blobs", "content-length: 100\r\n", "some");
+    answers(&server, "a blob that stays away", &blob, &[408]).await;
     for (what, bytes) in [
         ("nothing", &b""[..]),
         ("a letter", b"P"),
@@ -410,4 +412,63 @@ async fn answers_are_for_no_cache_and_no_other_use() {
     assert_eq!(Answer::to(named).await.header("x-request-id"), Some("mine-7"));
     let odd = server.request(reqwest::Method::GET, "/sessions").header("x-request-id", "<script>");
     assert_ne!(Answer::to(odd).await.header("x-request-id"), Some("<script>"));
+}
+
+#[tokio::test]
+async fn compressed_bodies_are_refused_and_stored_nowhere() {
+    let server = Project::new().serve().start().await;
+    let hash = "b".repeat(64);
+    for line in ["POST /agents/helper/chat", "POST /v1/messages", "PUT /blobs", &format!("PUT /blobs/{hash}")]
+    {
+        for coding in ["gzip", "identity, br", "GZIP"] {
+            let headers = format!("{JSON}content-length: 16\r\ncontent-encoding: {coding}\r\n");
+            let bytes = request(&server, line, &headers, r#"{"message":"hi"}"#);
+            answers(&server, &format!("{line} in {coding}"), &bytes, &[415]).await;
+        }
+    }
+    assert_eq!(server.get("/sessions").await.json()["sessions"], json!([]));
+    let headers = format!("{JSON}content-length: 16\r\ncontent-encoding: Identity\r\n");
+    let plain = request(&server, "POST /agents/helper/chat", &headers, r#"{"message":"hi"}"#);
+    answers(&server, "a plain one", &plain, &[200]).await;
+}
+
+#[tokio::test]
+async fn whoever_is_lost_is_told_where_to_look() {
+    let server = Project::new().serve().start().await;
+    for path in ["/", "//health", "/health/", "/index.html", "/chat"] {
+        let answer = server.get(path).await;
+        assert_eq!(answer.status, 404, "{path}");
+        assert!(answer.text().contains("/openapi.json"), "{path}: {}", answer.text());
+    }
+}
+
+/// What is answered to someone who hears nothing before the last byte is sent.
+async fn after_sending(server: &Server, headers: &str, bytes: usize) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
+    let head = format!("POST /agents/helper/chat HTTP/1.1\r\n{headers}content-length: {bytes}\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let piece = vec![b' '; 64 * 1024];
+    for _ in 0..bytes / piece.len() {
+        stream.write_all(&piece).await.expect("the connection is there until everything is sent");
+    }
+    let mut answer = vec![0; 4_096];
+    let read = within("an answer", stream.read(&mut answer)).await.expect("an answer");
+    String::from_utf8_lossy(&answer[..read]).into_owned()
+}
+
+#[tokio::test]
+async fn whoever_is_still_sending_hears_the_answer() {
+    let server = Project::new().serve().start().await;
+    let own = format!("host: {}\r\n", host(&server));
+    let bytes = 8 * 1024 * 1024;
+    for (what, headers, expected) in [
+        ("too much", format!("{own}{JSON}"), 413),
+        ("not JSON", own.clone(), 415),
+        ("for somebody else", format!("host: evil.example\r\n{JSON}"), 421),
+        ("of another page", format!("{own}{JSON}origin: https://evil.example\r\n"), 403),
+    ] {
+        let answer = after_sending(&server, &headers, bytes).await;
+        assert_eq!(status(&answer), expected, "{what}: {answer}");
+    }
+    lives(&server).await;
 }

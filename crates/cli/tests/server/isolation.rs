@@ -15,6 +15,7 @@ const PLANTED: &str = "lighthouse-7";
 #[derive(Clone, Debug)]
 struct Ids {
     session: String,
+    chat: String,
     run: String,
     call: String,
     stream: String,
@@ -73,7 +74,7 @@ fn row(endpoint: &str) -> Option<Row> {
         }
         "POST /agents/{name}/ui" => Row::Body(|ids| {
             let part = json!([{"type": "text", "text": "hello"}]);
-            json!({"id": ids.session, "messages": [{"id": "m", "role": "user", "parts": part}]})
+            json!({"id": ids.chat, "messages": [{"id": "m", "role": "user", "parts": part}]})
         }),
         "POST /agents/{name}/mcp" => Row::Body(|ids| {
             let arguments = json!({"message": "hello", "session": ids.session});
@@ -116,6 +117,7 @@ fn crafted() -> Vec<(&'static str, Craft)> {
     fn each(ids: &Ids, change: impl Fn(&str) -> String) -> Ids {
         Ids {
             session: change(&ids.session),
+            chat: change(&ids.chat),
             run: change(&ids.run),
             call: change(&ids.call),
             stream: change(&ids.stream),
@@ -151,7 +153,7 @@ fn encoded(text: &str) -> String {
 async fn ask(bob: &Person<'_>, method: &str, path: &str, query: &str, ids: &Ids) -> Answer {
     let filled = [
         ("{id}", &ids.session),
-        ("{chat}", &ids.session),
+        ("{chat}", &ids.chat),
         ("{run}", &ids.run),
         ("{call}", &ids.call),
         ("{stream}", &ids.stream),
@@ -185,14 +187,14 @@ async fn ask(bob: &Person<'_>, method: &str, path: &str, query: &str, ids: &Ids)
 /// An answer without what differs from one request to the next: what was asked for, new ids, times and places.
 fn told(answer: &Answer, ids: &Ids) -> (u16, String, BTreeMap<String, String>) {
     let hide = |text: &str| {
-        let all = [&ids.session, &ids.run, &ids.call, &ids.stream, &ids.blob, &ids.event];
+        let all = [&ids.session, &ids.chat, &ids.run, &ids.call, &ids.stream, &ids.blob, &ids.event];
         let mut text =
             all.iter().fold(text.to_owned(), |text, id| text.replace(id.trim_end_matches('\0'), "<id>"));
         for (pattern, with) in [
             (r"[0-9a-f]{64}", "<hash>"),
             (r"[0-9A-HJKMNP-TV-Z]{26}", "<ulid>"),
             (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "<time>"),
-            (r#""(position|created|created_at|took_ms)":\d+"#, "<number>"),
+            (r#""(created|created_at|took_ms)":\d+"#, "<number>"),
             (r"(req|msg|resp|rs|chatcmpl)[-_][0-9A-Za-z]+", "<vendor>"),
         ] {
             text = regex::Regex::new(pattern).unwrap().replace_all(&text, with).into_owned();
@@ -220,10 +222,16 @@ async fn life_of(alice: &Person<'_>) -> Ids {
     alice.post(&format!("/sessions/{session}/fork"), &json!({"at": 2, "name": "draft"})).await.ok();
     let stored = Answer::to(alice.request(Method::PUT, "/blobs").body(PLANTED)).await.ok();
     let blob = stored["hash"].as_str().unwrap().to_owned();
+    let chat = "q71xz-chat".to_owned();
+    let part = json!([{"type": "text", "text": format!("remember {PLANTED}")}]);
+    let messages = json!([{"id": "m", "role": "user", "parts": part}]);
+    let talk = alice.post("/agents/helper/ui", &json!({"id": chat, "messages": messages})).await;
+    assert!(talk.text().contains("[DONE]"), "{}", talk.text());
     let frames = alice.get(&format!("/sessions/{session}/runs/{run}/stream")).await;
     let frame = frames.text().lines().find_map(|line| line.strip_prefix("id: ")).unwrap().to_owned();
     Ids {
         session,
+        chat,
         run,
         call,
         stream: "diary-q71x".to_owned(),
@@ -238,6 +246,7 @@ async fn life_of(alice: &Person<'_>) -> Ids {
 fn guessed() -> Ids {
     Ids {
         session: "01JZZZZZZZ0000000000000001".to_owned(),
+        chat: "w82yv-chat".to_owned(),
         run: "01JZZZZZZZ0000000000000002".to_owned(),
         call: "01JZZZZZZZ0000000000000003".to_owned(),
         stream: "tzary-w82y".to_owned(),

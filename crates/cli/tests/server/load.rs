@@ -1,16 +1,17 @@
-//! Two thousand sessions at once, each of which hears its own words and nobody else's.
+//! Two thousand sessions at once, in all formats, each of which hears its own words and nobody else's.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::kit::{Frame, Frames, Project, Server};
+use crate::reconnect::{FORMATS, delta};
 
 /// As many as the issue asks for.
 const SESSIONS: usize = 2_000;
@@ -54,34 +55,61 @@ struct Heard {
 /// Begins a session, hears all of it, and checks every word.
 async fn hear(server: Arc<Server>, n: usize, all_there: Arc<Barrier>) -> Heard {
     all_there.wait().await;
+    let format = FORMATS[n % FORMATS.len()];
     let body = json!({ "message": format!("number {n:04}") });
-    let request = server.posting("/agents/crowd/chat/stream?format=native", &body);
+    let request = server.posting(&format!("/agents/crowd/chat/stream?format={format}"), &body);
     let mut frames = Frames::of(request.send().await.unwrap());
     assert_eq!(frames.status, 200);
-    let session = frames.header("x-weir-session").unwrap().to_owned();
+    let [session, run] = ["x-weir-session", "x-weir-run"].map(|name| frames.header(name).unwrap().to_owned());
     let mut all: Vec<Frame> = Vec::new();
     let mut first = None;
     while let Some(frame) = frames.next_within(PATIENCE).await {
-        if first.is_none() && frame.event.as_deref() == Some("text.delta") {
+        if first.is_none() && delta(format, &frame).is_some() {
             first = Some(Instant::now());
         }
         all.push(frame);
     }
     assert!(!frames.broken, "{n} was cut off after {all:?}");
     let last = Instant::now();
-    let of = |event: &'static str| {
-        all.iter().filter(move |frame| frame.event.as_deref() == Some(event)).map(Frame::json)
-    };
-    let text: String = of("text.delta").map(|delta| delta["delta"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(text, said(n));
-    let finished: Vec<_> = of("run.finished").collect();
-    assert_eq!(finished.len(), 1, "{n}");
-    assert_eq!(finished[0]["payload"]["answer"], said(n));
-    assert_eq!(finished[0]["stream"], format!("session:{session}"));
-    assert_eq!(all.last().unwrap().json()["stop"], "end");
-    let ids: HashSet<&str> = all.iter().filter_map(|frame| frame.id.as_deref()).collect();
-    assert_eq!(ids.len(), all.iter().filter(|frame| frame.id.is_some()).count(), "{n}: an id came twice");
+    let text: String = all.iter().filter_map(|frame| Some(delta(format, frame)?.1)).collect();
+    assert_eq!(text, said(n), "{format}");
+    check(format, &session, &run, n, &all);
+    let ids: HashSet<&str> = all.iter().map(|frame| frame.id.as_deref().unwrap()).collect();
+    assert_eq!(ids.len(), all.len(), "{n}: an id came twice");
     Heard { session, first: first.unwrap(), last }
+}
+
+/// What a stream has besides the words: a beginning that names the run, and one end.
+fn check(format: &str, session: &str, run: &str, n: usize, all: &[Frame]) {
+    let done = if ["openai", "vercel"].contains(&format) { all.len() - 1 } else { all.len() };
+    assert!(all[done..].iter().all(|frame| frame.data == "[DONE]"), "{n}: {all:?}");
+    let all: Vec<Value> = all[..done].iter().map(Frame::json).collect();
+    let of =
+        |field: &str, word: &str| all.iter().filter(|data| data[field] == word).cloned().collect::<Vec<_>>();
+    let [first, last] = [&all[0], &all[all.len() - 1]];
+    match format {
+        "native" => {
+            let finished = of("kind", "run.finished");
+            assert_eq!(finished.len(), 1, "{n}");
+            assert_eq!(finished[0]["payload"]["answer"], said(n));
+            assert_eq!(finished[0]["stream"], format!("session:{session}"));
+            assert_eq!((&first["payload"]["run"], &last["stop"]), (&json!(run), &json!("end")));
+        }
+        "openai" => {
+            assert!(all.iter().all(|chunk| chunk["id"] == format!("chatcmpl-{run}")), "{n}: {all:?}");
+            assert_eq!(last["choices"][0]["finish_reason"], "stop");
+        }
+        "anthropic" => {
+            assert_eq!(first["message"]["id"], format!("msg_{run}"));
+            let stops = of("type", "message_delta");
+            assert_eq!((stops.len(), &stops[0]["delta"]["stop_reason"]), (1, &json!("end_turn")));
+            assert_eq!(last["type"], "message_stop");
+        }
+        _ => {
+            assert_eq!(first["messageId"], run);
+            assert_eq!((of("type", "text-end").len(), &last["finishReason"]), (1, &json!("stop")));
+        }
+    }
 }
 
 /// Lets so many sessions run at once, and says whether all of them were under way at one moment.

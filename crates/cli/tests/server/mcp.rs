@@ -3,3 +3,5 @@
 mod agent;
 mod bridge;
 mod wire;
+
+pub(crate) use self::wire::Mcp;

@@ -11,8 +11,8 @@ use crate::kit::{Project, Server, within};
 const READERS: usize = 60;
 const PIECES: usize = 20_000;
 
-/// More than the server may keep for all of them: about two megabytes each, of an answer and what surrounds it. The frames that they
-/// do not read take more than three megabytes each.
+/// More than the server may keep for all of them: about two megabytes each, of an answer and what surrounds it. That no frames are among that
+/// is shown by [`what_a_reader_does_not_take_is_not_made_for_it`].
 const KEPT_KILOBYTES_MAX: u64 = 120_000;
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn a_reader_that_does_not_read_keeps_nobody_waiting_and_costs_little() {
 
     let mut slow = Vec::new();
     for _ in 0..READERS {
-        slow.push(asking(&server).await);
+        slow.push(asking(&server, "go on").await);
     }
     // Their runs come to an end although nobody listens.
     within("all runs are over", async {
@@ -68,17 +68,45 @@ async fn a_reader_that_does_not_read_keeps_nobody_waiting_and_costs_little() {
     let mut slowest = slow.swap_remove(READERS / 2);
     let mut text = Vec::new();
     within("the whole stream", slowest.read_to_end(&mut text)).await.unwrap();
-    assert_eq!(said(&String::from_utf8(text).unwrap()), long);
+    assert_eq!(pieces(&String::from_utf8(text).unwrap()).concat(), long);
+}
+
+/// Pieces of an answer that is given slowly enough for everybody to follow, and bytes of each: more in all than a connection holds.
+const SLOW_PIECES: usize = 3_000;
+const SLOW_PIECE_BYTES: usize = 2_000;
+
+#[tokio::test]
+async fn what_a_reader_does_not_take_is_not_made_for_it() {
+    let project = Project::new();
+    let part = "0123456789".repeat(SLOW_PIECES * SLOW_PIECE_BYTES / 300);
+    let script = format!(
+        "replies:\n  - when: {{ user: '^(\\d+)' }}\n    say: \"{}\"\n    chunk: {SLOW_PIECE_BYTES}\n    delay: 1ms\n",
+        "{{1}}".repeat(30)
+    );
+    project.write("models/helper.yaml", &script);
+    project.build();
+    let server = project.serve().start().await;
+    let mut slow = asking(&server, &part).await;
+    within("the run is over", async {
+        while server.get("/sessions?status=idle").await.ok()["sessions"].as_array().unwrap().is_empty() {}
+    })
+    .await;
+    let mut text = Vec::new();
+    within("the whole stream", slow.read_to_end(&mut text)).await.unwrap();
+    let pieces = pieces(&String::from_utf8(text).unwrap());
+    assert!(pieces.concat() == part.repeat(30));
+    // What was said while it did not read comes in one piece: nobody has kept the frames for it.
+    assert!(pieces.len() < SLOW_PIECES * 3 / 4, "{} pieces of {SLOW_PIECES}", pieces.len());
 }
 
 /// Asks for a stream, with little room for what comes, and reads nothing of it.
-async fn asking(server: &Server) -> TcpStream {
+async fn asking(server: &Server, message: &str) -> TcpStream {
     let url = server.url("/agents/helper/chat/stream?format=native");
     let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4_096).unwrap();
     let mut stream = socket.connect(host.parse().unwrap()).await.unwrap();
-    let body = json!({ "message": "go on" }).to_string();
+    let body = json!({ "message": message }).to_string();
     let request = format!(
         "POST /{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len(),
@@ -87,8 +115,8 @@ async fn asking(server: &Server) -> TcpStream {
     stream
 }
 
-/// What the pieces of a native stream say; lines that are cut by chunks are put together first.
-fn said(answer: &str) -> String {
+/// The pieces of a native stream; lines that are cut by chunks are put together first.
+fn pieces(answer: &str) -> Vec<String> {
     let (_, mut rest) = answer.split_once("\r\n\r\n").unwrap();
     let mut body = String::new();
     while let Some((size, after)) = rest.split_once("\r\n") {

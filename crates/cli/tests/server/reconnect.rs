@@ -1,21 +1,27 @@
 //! Cutting streams and taking them up again: the joined stream equals the uncut one, wherever it was cut and however often.
 
 mod killed;
-mod told;
+pub(crate) mod told;
 
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use futures_util::stream::{self, FuturesUnordered};
 use serde_json::json;
 
-use self::told::{complete, told};
+pub(crate) use self::told::delta;
+use self::told::{complete, is_gone, takes_back, told};
 use crate::kit::{Frame, Project, Server, within};
 
-const FORMATS: [&str; 4] = ["native", "openai", "anthropic", "vercel"];
+pub(crate) const FORMATS: [&str; 4] = ["native", "openai", "anthropic", "vercel"];
 
 /// Positions beside the frames' ends at which a stream is cut.
 const CUTS: usize = 200;
 
-/// An agent that thinks, speaks, calls two tools at once, speaks again, calls once more and speaks, all of it slowly.
+/// Clients of one run that are cut off at once.
+const CLIENTS_MAX: usize = 2_500;
+
+/// An agent that thinks, speaks, calls two tools at once, breaks off in the middle of a thought, begins again, calls once more and speaks,
+/// all of it slowly.
 const TALKER: &[(&str, &str)] = &[
     (
         "agents/talker/spec.yaml",
@@ -30,6 +36,13 @@ const TALKER: &[(&str, &str)] = &[
     call: [{ tool: weather, input: { city: "Oslo" } }, { tool: weather, input: { city: "Atlantis" } }]
     delay: 50ms
     chunk: 3
+  - when: { tool: weather, failed: true }
+    think: "An idea — née ✗ 🜄 — that attempt {{attempt}} never thinks to its end."
+    say: "Nobody keeps this: attempt {{attempt}} breaks off hér€."
+    error: overloaded
+    times: 1
+    delay: 50ms
+    chunk: 5
   - when: { tool: weather, failed: true }
     say: "There is nothing there: {{result}}\n"
     call: [{ tool: weather, input: { city: "Rome" } }]
@@ -93,6 +106,20 @@ impl Place {
         frames.all().await
     }
 
+    /// What a client has in the end that has this much and comes back; from the start, when it is told that what it has is gone.
+    async fn joined(&self, server: &Server, format: &'static str, frames: Vec<Frame>) -> Joined {
+        let mut joined = Joined { format, frames, given_up: Vec::new() };
+        loop {
+            let last = joined.frames.last().map(|frame| frame.id.clone().unwrap());
+            joined.frames.extend(self.rest(server, format, last.as_deref()).await);
+            let is_gone = joined.frames.last().is_some_and(|frame| is_gone(format, frame));
+            if !is_gone {
+                return joined;
+            }
+            joined.given_up.push(std::mem::take(&mut joined.frames));
+        }
+    }
+
     /// Follows it, and cuts the connection after so many bytes; what came of it until then.
     async fn cut(&self, server: &Server, format: &str, last: Option<&str>, after: usize) -> Vec<Frame> {
         let mut request = server.client.get(server.url(&self.path(format)));
@@ -109,6 +136,32 @@ impl Place {
         }
         bytes.truncate(after);
         complete(&bytes)
+    }
+}
+
+/// What a client has put together.
+struct Joined {
+    format: &'static str,
+    frames: Vec<Frame>,
+    /// Streams that ended because an attempt was gone.
+    given_up: Vec<Vec<Frame>>,
+}
+
+impl Joined {
+    /// Checks it against the stream as it is once the run is over, and against one that nobody cut.
+    fn check(&self, whole: &[String], uncut: &Self, context: &str) {
+        let format = self.format;
+        assert_eq!(told(format, &self.frames), whole, "{format} {context}");
+        assert!(self.given_up.len() <= 1, "{format} {context}");
+        let said = |frames: &[Frame]| told(format, &frames[..frames.len() - 1]).concat();
+        for (frames, uncut) in self.given_up.iter().zip(&uncut.given_up) {
+            assert!(said(uncut).starts_with(&said(frames)), "{format} {context}: {frames:?}");
+        }
+    }
+
+    /// Whether it was told to forget something.
+    fn was_taken_back(&self) -> bool {
+        !self.given_up.is_empty() || self.frames.iter().any(|frame| takes_back(self.format, frame))
     }
 }
 
@@ -133,25 +186,50 @@ fn frame_ends(bytes: &[u8]) -> impl Iterator<Item = usize> + '_ {
     bytes.windows(2).enumerate().filter(|(_, pair)| pair == b"\n\n").map(|(at, _)| at + 2)
 }
 
+/// The streams of a run in all formats, as they come to somebody who is there from its start and is never cut off.
+async fn uncut(server: &Server, place: &Place) -> Vec<Vec<u8>> {
+    let streams = FORMATS.map(|format| async move { place.bytes(server, format).await });
+    let streams = within("the run's end", join_all(streams)).await;
+    for (format, bytes) in FORMATS.iter().zip(&streams) {
+        // It is worth cutting: it has all that a stream can have, and an attempt that was taken back as well.
+        let frames = complete(bytes);
+        let taken_back = frames.iter().any(|frame| takes_back(format, frame) || is_gone(format, frame));
+        let text: String = frames.iter().filter_map(|frame| Some(delta(format, frame)?.1)).collect();
+        assert!(taken_back, "{format}: {text}");
+        for word in ["🜂", "I will look twice", "née", "breaks off hér€"] {
+            assert!(text.contains(word), "{format}: {text}");
+        }
+    }
+    streams
+}
+
 #[tokio::test]
 async fn a_run_that_is_over_is_taken_up_wherever_it_was_cut() {
     let server = project().serve().start().await;
     let place = Place::begin(&server, "talker", "talk now").await;
+    let live = uncut(&server, &place).await;
     place.over(&server).await;
-    for format in FORMATS {
-        let bytes = place.bytes(&server, format).await;
-        let whole = told(format, &complete(&bytes));
-        let cuts = cuts(bytes.len(), frame_ends(&bytes));
-        let checks = cuts.into_iter().map(|cut| {
-            let (bytes, whole, place, server) = (&bytes, &whole, &place, &server);
-            async move {
-                let mut joined = complete(&bytes[..cut]);
-                let last = joined.last().map(|frame| frame.id.clone().unwrap());
-                joined.extend(place.rest(server, format, last.as_deref()).await);
-                assert_eq!(&told(format, &joined), whole, "{format} cut at {cut}, after {last:?}");
-            }
-        });
-        stream::iter(checks).buffer_unordered(32).collect::<()>().await;
+    for (format, live) in FORMATS.into_iter().zip(live) {
+        let again = place.bytes(&server, format).await;
+        let whole = told(format, &complete(&again));
+        for word in ["🜂", "née", "breaks off", "There is nothing there", "two lines"] {
+            // An attempt that was given up is no part of what is told of a run that is over.
+            let is_there = whole.iter().any(|told| told.contains(word));
+            assert_eq!(is_there, !["née", "breaks off"].contains(&word), "{format} {word}: {whole:?}");
+        }
+        // The stream as it came while the run was going on, and as it is made again.
+        for bytes in [live, again] {
+            let uncut = place.joined(&server, format, complete(&bytes)).await;
+            let cuts = cuts(bytes.len(), frame_ends(&bytes));
+            let checks = cuts.into_iter().map(|cut| {
+                let (bytes, whole, uncut, place, server) = (&bytes, &whole, &uncut, &place, &server);
+                async move {
+                    let joined = place.joined(server, format, complete(&bytes[..cut])).await;
+                    joined.check(whole, uncut, &format!("cut at {cut}"));
+                }
+            });
+            stream::iter(checks).buffer_unordered(32).collect::<()>().await;
+        }
     }
 }
 
@@ -160,37 +238,38 @@ async fn a_run_that_goes_on_is_taken_up_wherever_it_was_cut() {
     let server = project().serve().start().await;
     // How long the streams are is known from a run that has been.
     let before = Place::begin(&server, "talker", "talk before").await;
-    before.over(&server).await;
     let mut plans = Vec::new();
-    for format in FORMATS {
-        let bytes = before.bytes(&server, format).await;
+    for (format, bytes) in FORMATS.into_iter().zip(uncut(&server, &before).await) {
         plans.extend(cuts(bytes.len(), frame_ends(&bytes)).into_iter().map(|cut| (format, cut)));
     }
-    // Formats take turns, so that each of them has clients that come early.
+    // Formats take turns, so that each of them has clients that come early; and so do runs, where one is not enough.
     plans.sort_by_key(|(_, cut)| *cut);
-    let place = Place::begin(&server, "talker", "talk now").await;
-    let clients: FuturesUnordered<_> = plans
-        .iter()
-        .map(|(format, cut)| {
+    let runs = plans.len().div_ceil(CLIENTS_MAX);
+    let (mut live, mut taken_back) = ([0; 4], [0; 4]);
+    for run in 0..runs {
+        let place = Place::begin(&server, "talker", "talk now").await;
+        let clients = plans.iter().skip(run).step_by(runs).map(|&(format, cut)| {
             let (place, server) = (&place, &server);
             async move {
-                let mut joined = place.cut(server, format, None, *cut).await;
-                let last = joined.last().map(|frame| frame.id.clone().unwrap());
-                joined.extend(place.rest(server, format, last.as_deref()).await);
-                (*format, *cut, joined)
+                let frames = place.cut(server, format, None, cut).await;
+                (cut, place.joined(server, format, frames).await)
             }
-        })
-        .collect();
-    let joined: Vec<_> = clients.collect().await;
-    for format in FORMATS {
-        let whole = told(format, &complete(&place.bytes(&server, format).await));
-        let of = joined.iter().filter(|(of, ..)| *of == format);
-        let mut live = 0;
-        for (_, cut, frames) in of {
-            assert_eq!(told(format, frames), whole, "{format} cut at {cut}");
-            // What is made again comes in large pieces.
-            live += usize::from(frames.len() > whole.len() + 5);
+        });
+        let uncut = uncut(&server, &place);
+        let (uncut, joined) =
+            tokio::join!(uncut, clients.collect::<FuturesUnordered<_>>().collect::<Vec<_>>());
+        for (at, format) in FORMATS.into_iter().enumerate() {
+            let whole = told(format, &complete(&place.bytes(&server, format).await));
+            let uncut = place.joined(&server, format, complete(&uncut[at])).await;
+            for (cut, joined) in joined.iter().filter(|(_, joined)| joined.format == format) {
+                joined.check(&whole, &uncut, &format!("cut at {cut}"));
+                // What is made again comes in large pieces.
+                live[at] += usize::from(joined.frames.len() > whole.len() + 5);
+                taken_back[at] += usize::from(joined.was_taken_back());
+            }
         }
-        assert!(live > 0, "nobody was there while it was said: {format}");
+    }
+    for (at, format) in FORMATS.into_iter().enumerate() {
+        assert!(live[at] > 0 && taken_back[at] > 0, "nobody was there while it was said: {format}");
     }
 }

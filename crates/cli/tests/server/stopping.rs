@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::kit::{Frame, Frames, Project, Server, Told, within};
+use crate::kit::{Answer, Frame, Frames, Project, Server, Told, within};
 
 /// A run that is in the middle of its answer, and what was seen of it.
 async fn underway(server: &Server) -> (Frames, Vec<Frame>, String, String) {
@@ -59,6 +59,120 @@ async fn a_run_that_is_cut_off_goes_on_when_the_server_is_there_again() {
         let answers = events.iter().filter(|event| event["kind"] == "assistant.message").count();
         assert_eq!(answers, 1);
     }
+}
+
+/// The project with a tool that takes this long.
+fn dawdling(millis: u32) -> Project {
+    let project = Project::new();
+    let tool = include_str!("kit/project/weather.ts");
+    let wait = format!("await new Promise((done) => setTimeout(done, {millis}));\n    return {{");
+    project.write("tools/weather.ts", &tool.replace("return {", &wait));
+    project.build();
+    project
+}
+
+/// A run in the middle of a call of that tool.
+async fn calling(server: &Server) -> (Frames, String) {
+    let body = json!({ "message": "weather in Lisbon" });
+    let mut frames = server.stream("/agents/helper/chat/stream?format=native", &body).await;
+    let session = frames.header("x-weir-session").unwrap().to_owned();
+    while frames.next().await.unwrap().event.as_deref() != Some("tool.started") {}
+    (frames, session)
+}
+
+fn kinds(project: &Project, session: &str) -> Vec<String> {
+    let events = project.events(session);
+    events.iter().map(|event| event["kind"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_tool_that_works_comes_to_its_end_and_nothing_new_begins() {
+    let project = dawdling(2_000);
+    let server = project.serve().start().await;
+    let (_frames, session) = calling(&server).await;
+    let down = server.terminate().await;
+    assert_eq!(down.ran.code, 0, "{}", down.ran.stderr);
+    let told = kinds(&project, &session);
+    assert_eq!(told.last().unwrap(), "tool.completed", "written down, and no more: {told:?}");
+    assert!(!down.ran.stderr.contains("in time"), "{}", down.ran.stderr);
+
+    let server = down.start_again().await;
+    let told = server.say("helper", "and?", Some(&session)).await;
+    assert_eq!(told.stop, "end");
+    let kinds = kinds(&project, &session);
+    assert_eq!(kinds.iter().filter(|kind| *kind == "tool.started").count(), 1, "{kinds:?}");
+    let events = project.events(&session);
+    let answers = events.iter().filter(|event| event["kind"] == "run.finished");
+    let answers: Vec<&str> = answers.map(|event| event["payload"]["answer"].as_str().unwrap()).collect();
+    assert_eq!(answers[0], "It is 18 degrees in Lisbon.");
+}
+
+#[tokio::test]
+async fn an_agent_that_waits_for_another_goes_on_waiting_after_a_stop() {
+    let project = drawling();
+    let server = project.serve().start().await;
+    let body = json!({ "message": "slow" });
+    let mut frames = server.stream("/agents/boss/chat/stream?format=native", &body).await;
+    let session = frames.header("x-weir-session").unwrap().to_owned();
+    let child = loop {
+        let frame = frames.next().await.unwrap();
+        if frame.event.as_deref() == Some("tool.started") {
+            break frame.json()["payload"]["child"].as_str().unwrap().to_owned();
+        }
+    };
+    let asked = async {
+        while !kinds(&project, &child).contains(&"model.requested".to_owned()) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    within("the other one works", asked).await;
+    let down = server.terminate().await;
+    assert_eq!(kinds(&project, &session).last().unwrap(), "tool.started", "nothing has become of the call");
+
+    // Both are taken up, and the one behind the call is the same.
+    let server = down.start_again().await;
+    let done = async {
+        while !kinds(&project, &session).contains(&"run.finished".to_owned()) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    within("the end", done).await;
+    let events = project.events(&session);
+    let finished = events.iter().find(|event| event["kind"] == "run.finished").unwrap();
+    let answer = finished["payload"]["answer"].as_str().unwrap();
+    assert!(answer.starts_with("The helper says: This answer (attempt 2)"), "{answer}");
+    assert!(!kinds(&project, &session).contains(&"tool.failed".to_owned()));
+    assert_eq!(project.lines(&["session", "list"]).len(), 2);
+    drop(server);
+}
+
+#[tokio::test]
+async fn a_second_signal_does_not_wait_for_tools_either() {
+    let server = dawdling(600_000).serve().start().await;
+    let (_frames, _) = calling(&server).await;
+    server.signal(Signal::INT);
+    server.logged("waiting for tools to come to their end").await;
+    server.signal(Signal::INT);
+    server.logged("stopping at once").await;
+    assert_eq!(server.ended().await.ran.code, 0);
+}
+
+#[tokio::test]
+async fn whoever_waits_for_an_answer_is_told_where_it_goes_on() {
+    let project = dawdling(600_000);
+    let server = project.serve().start().await;
+    let body = json!({ "message": "weather in Lisbon" });
+    let waiting = server.posting("/agents/helper/chat", &body);
+    let waiting = tokio::spawn(Answer::to(waiting));
+    let (_frames, _) = calling(&server).await;
+    server.signal(Signal::TERM);
+    let told = waiting.await.unwrap();
+    assert_eq!((told.status.as_u16(), &told.json()["status"]), (202, &json!("running")));
+    let session = told.json()["session"].as_str().unwrap().to_owned();
+    assert_eq!(told.header("location").unwrap(), format!("/sessions/{session}"));
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended().await.ran.code, 0);
+    assert!(kinds(&project, &session).contains(&"run.started".to_owned()));
 }
 
 #[tokio::test]

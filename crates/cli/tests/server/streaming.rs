@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::kit::{Frame, Project, Server};
+use crate::kit::{Frame, Frames, Project, Server};
 
 /// All frames of a run that something is said for.
 async fn run(server: &Server, agent: &str, format: &str, message: &str) -> Vec<Frame> {
@@ -466,4 +466,50 @@ async fn streams_end_when_the_server_does() {
     let down = server.terminate().await;
     assert_eq!(down.ran.code, 0, "{}", down.ran.stderr);
     assert_eq!(ends.await.unwrap(), (None, false));
+}
+
+#[tokio::test]
+async fn what_is_streamed_is_said_once_with_a_key() {
+    let server = Project::new().serve().start().await;
+    let user = json!({ "role": "user", "content": "slow", "parts": [{ "type": "text", "text": "slow" }] });
+    let vendor =
+        json!({ "model": "helper", "messages": [user], "input": "slow", "stream": true, "max_tokens": 9 });
+    let chat = json!({ "id": "c", "messages": [user] });
+    let native = json!({ "message": "slow" });
+    for (path, body) in [
+        ("/agents/helper/chat/stream", &native),
+        ("/agents/helper/chat/stream?format=openai", &native),
+        ("/agents/helper/chat/stream?format=anthropic", &native),
+        ("/agents/helper/chat/stream?format=vercel", &native),
+        ("/agents/helper/ui", &chat),
+        ("/v1/chat/completions", &vendor),
+        ("/v1/responses", &vendor),
+        ("/v1/messages", &vendor),
+    ] {
+        let keyed = async || {
+            let request = server.posting(path, body).header("idempotency-key", "k");
+            Frames::of(request.send().await.unwrap())
+        };
+        // Whoever repeats it while the run goes on, or when it is over, follows the same one from its start.
+        let mut first = keyed().await;
+        let ids = |frames: &Frames| {
+            ["x-weir-session", "x-weir-run"].map(|name| frames.header(name).unwrap().to_owned())
+        };
+        let there = ids(&first);
+        let begins = first.next().await.unwrap();
+        let second = keyed().await;
+        assert_eq!(ids(&second), there, "{path}");
+        let last = first.all().await.pop().unwrap();
+        let second = second.all().await;
+        let third = keyed().await;
+        assert_eq!(ids(&third), there, "{path}");
+        for frames in [second, third.all().await] {
+            let first_and_last = [frames.first(), frames.last()].map(|frame| frame.unwrap().id.clone());
+            assert_eq!(first_and_last, [begins.id.clone(), last.id.clone()], "{path}");
+        }
+        let said = server.project.events(&there[0]);
+        assert_eq!(said.iter().filter(|event| event["kind"] == "user.message").count(), 1, "{path}");
+        let other = server.posting(path, &json!({})).header("idempotency-key", "k");
+        assert_eq!(crate::kit::Answer::to(other).await.status, 422, "{path}");
+    }
 }

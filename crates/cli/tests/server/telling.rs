@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::kit::{Project, client, within};
+use crate::kit::{Answer, Project, client, within};
 
 /// What a server that is stopped at this line has told so far, for people.
 fn told_until(project: &Project, args: &[&str], last: &str) -> String {
@@ -122,7 +122,126 @@ fn what_stands_in_the_way_of_a_start_is_said() {
     error: `data/journal.db` is not a journal
     help: move that file away, or choose another directory with `--data-dir DIR`
     "#);
+    // Nor is anything made where the port is taken, or the words are wrong.
+    assert!(refused(&project, &["--port", &port.to_string()]).contains("cannot listen"));
+    insta::assert_snapshot!(refused(&project, &["--host", "example.com"]), @r#"
+    exit 2
+    error: invalid value 'example.com' for '--host <ADDRESS>': write an address of this machine, such as 127.0.0.1, ::1 or 0.0.0.0
+
+    For more information, try '--help'.
+    "#);
+    insta::assert_snapshot!(refused(&project, &["--host", "0.0.0.0"]), @r#"
+    exit 2
+    error: 0.0.0.0 can be reached from elsewhere, and nobody would have to say who they are
+    help: listen on 127.0.0.1, which is the default, or ask everyone who they are: `--auth-tokens` for tokens of `weir token issue`, `--auth-jwks URL --auth-audience AUD` or a secret in $WEIR_AUTH_JWT_SECRET for JWTs, `--trust-proxy-header NAME --trust-proxy-from ADDRESS` for a proxy that knows
+    "#);
+    insta::assert_snapshot!(refused(&project, &["--auth-jwks", "keys.json", "--auth-audience", "a"]), @r#"
+    exit 2
+    error: the keys cannot be read: `keys.json`: No such file or directory (os error 2)
+    help: give a JSON document with `keys` as in RFC 7517, RSA with at least 2048 bits or EC P-256
+    "#);
     assert!(!project.data().exists(), "nothing was made");
+}
+
+#[tokio::test]
+async fn a_server_is_called_by_names_of_this_machine_and_one_that_is_open_to_all_asks_everyone() {
+    let project = Project::new();
+    let local = project.serve().arg("--host").arg("localhost").start().await;
+    assert_eq!(local.base, format!("http://127.0.0.1:{}", local.port));
+    assert_eq!(local.get("/health").await.ok()["status"], "ok");
+
+    let token = project.json(&["token", "issue", "--principal", "user:alice"])["token"].clone();
+    let open = project.serve().arg("--host").arg("0.0.0.0").arg("--auth-tokens").start().await;
+    assert_eq!(open.base, format!("http://0.0.0.0:{}", open.port));
+    let asked = |token: Option<&str>| {
+        let request = client().get(format!("http://127.0.0.1:{}/agents", open.port));
+        token.map_or_else(
+            || request.try_clone().unwrap(),
+            |token| request.try_clone().unwrap().bearer_auth(token),
+        )
+    };
+    assert_eq!(Answer::to(asked(None)).await.status, 401);
+    assert_eq!(Answer::to(asked(token.as_str())).await.status, 200);
+}
+
+#[test]
+fn what_is_wrong_about_a_token_is_said() {
+    let project = Project::empty();
+    let refused = |args: &[&str]| {
+        let ran = project.run(&[&["token"], args].concat());
+        format!("exit {}\n{}", ran.code, ran.stderr.trim_end())
+    };
+    insta::assert_snapshot!(refused(&["issue"]), @r#"
+    exit 2
+    error: the following required arguments were not provided:
+      --principal <PRINCIPAL>
+
+    Usage: weir token issue --principal <PRINCIPAL>
+
+    For more information, try '--help'.
+    "#);
+    insta::assert_snapshot!(refused(&["issue", "--principal", "ada"]), @r#"
+    exit 2
+    error: invalid value 'ada' for '--principal <PRINCIPAL>': `ada` is not a principal; write `user:NAME` or `serviceaccount:NAME`
+
+    For more information, try '--help'.
+    "#);
+    insta::assert_snapshot!(refused(&["issue", "--principal", "group:staff"]), @r#"
+    exit 2
+    error: a token cannot say this: a name that nobody can have
+    help: name someone: `--principal user:NAME` or `--principal serviceaccount:NAME`
+    "#);
+    insta::assert_snapshot!(refused(&["issue", "--principal", "user:ada", "--name", ""]), @r#"
+    exit 2
+    error: `` cannot be the name of a token
+    help: use a few plain words on one line, or leave `--name` out
+    "#);
+    insta::assert_snapshot!(refused(&["issue", "--principal", "user:ada", "--expires", "soon"]), @r#"
+    exit 2
+    error: `soon` is not how long a token can count
+    help: write it like `30d`, `12h` or `90m`
+    "#);
+    assert!(!project.data().exists(), "nothing was made");
+    project.ok(&["token", "issue", "--principal", "user:ada"]);
+    insta::assert_snapshot!(refused(&["revoke", "x"]), @r#"
+    exit 1
+    error: there is no token `x`
+    help: see `weir token list`
+    "#);
+}
+
+#[tokio::test]
+async fn keys_that_cannot_be_had_yet_are_told_of() {
+    let project = Project::new();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/jwks", silent.local_addr().unwrap());
+    drop(silent);
+    let server =
+        project.serve().arg("--auth-jwks").arg(&address).arg("--auth-audience").arg("weir").start().await;
+    let line = server.logged("the keys that tokens are signed with cannot be had yet").await;
+    assert_eq!((&line["level"], &line["url"]), (&"WARN".into(), &address.into()));
+    assert!(line["error"].as_str().unwrap().to_lowercase().contains("connection refused"), "{line}");
+    assert!(line["help"].as_str().unwrap().contains("asked again"), "{line}");
+}
+
+#[tokio::test]
+async fn an_address_that_leads_nowhere_says_where_to_look() {
+    let server = Project::new().serve().start().await;
+    let told = server.get("/").await;
+    insta::assert_snapshot!(told.text(), @r#"{"error":{"code":"server::not-found","message":"there is no such page","help":"`/openapi.json` lists what there is"}}"#);
+    assert_eq!((told.status, server.get("/no/such").await.body), (reqwest::StatusCode::NOT_FOUND, told.body));
+    assert_eq!(server.get("/openapi.json").await.ok()["info"]["title"], "Weir");
+}
+
+#[test]
+fn completions_know_every_command() {
+    let project = Project::empty();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = project.ok(&["completions", shell]);
+        for word in ["serve", "deploy", "rollback", "ingest", "bridge-token", "--auth-tokens", "revoke"] {
+            assert!(script.contains(word.trim_start_matches('-')), "{shell}: {word}");
+        }
+    }
 }
 
 #[test]

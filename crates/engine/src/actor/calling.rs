@@ -299,7 +299,9 @@ impl Actor {
         match called {
             Ok((task, finished)) => {
                 self.call_ids.remove(&task);
-                self.record(finished);
+                if !self.is_cut_off(finished.call) {
+                    self.record(finished);
+                }
             }
             Err(error) => {
                 let Some(call) = self.call_ids.remove(&error.id()) else { return };
@@ -316,6 +318,34 @@ impl Actor {
                 self.record(Finished { call, result: Err(failed), bill: None, duration_ms: 0 });
             }
         }
+    }
+
+    /// Whether a call ends because the engine does: then whoever takes the session up says what becomes of it. The session behind a
+    /// call ends with the engine, too.
+    fn is_cut_off(&self, call: CallId) -> bool {
+        let is_agent = || self.session.call(call).is_some_and(|call| call.child.is_some());
+        self.shared.cutting.is_cancelled() || (self.shared.stopping.is_cancelled() && is_agent())
+    }
+
+    /// Waits for the calls under way, and writes down what came of them. Those of agents are left: their sessions are at a
+    /// safe point of their own.
+    pub(super) async fn reach_safe_point(&mut self) -> Result<(), EngineError> {
+        let cutting = self.shared.cutting.clone();
+        while self.call_ids.values().any(|call| !self.is_cut_off(*call)) {
+            tokio::select! {
+                biased;
+                () = cutting.cancelled() => {}
+                called = self.calls.join_next_with_id() => match called {
+                    Some(called) => self.called(called),
+                    None => break,
+                },
+            }
+        }
+        if cutting.is_cancelled() {
+            return Ok(());
+        }
+        while let Committed::Rebased = self.commit(Release::No).await? {}
+        Ok(())
     }
 
     fn record(&mut self, finished: Finished) {
@@ -366,7 +396,7 @@ impl Actor {
             return false;
         }
         self.cancel_calls.cancel();
-        self.cancel_calls = self.shared.stopping.child_token();
+        self.cancel_calls = self.shared.cutting.child_token();
         self.calls.abort_all();
         let farewell = Instant::now() + FAREWELL;
         while let Ok(Some(called)) = tokio::time::timeout_at(farewell, self.calls.join_next_with_id()).await {

@@ -1,5 +1,6 @@
 //! Writing the draft down: atomically, in our place, or not at all.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_journal::{AppendError, Attrs, Expected, Ownership, Part, Status};
@@ -28,6 +29,9 @@ impl Actor {
         if self.draft.is_empty() {
             return Ok(Committed::Yes);
         }
+        let held = Arc::clone(&self.held);
+        let changes_hands = self.hold == Hold::Claiming || (self.hold, release) == (Hold::Held, Release::Yes);
+        let _turn = if changes_hands { Some(held.turn().await) } else { None };
         let began = Instant::now();
         let mut pause = Duration::from_millis(50);
         loop {
@@ -72,6 +76,8 @@ impl Actor {
             (Hold::None, _) => Ownership::Unchecked,
             (Hold::Claiming, _) => Ownership::Claim { by: me, replacing: self.replacing },
             (Hold::Held, Release::No) => Ownership::Held(me),
+            // Other branches go on, and need it.
+            (Hold::Held, Release::Yes) if self.held.is_shared() => Ownership::Held(me),
             (Hold::Held, Release::Yes) => Ownership::Release(me),
         };
         let expected =
@@ -91,6 +97,9 @@ impl Actor {
         };
         if self.hold == Hold::Held {
             self.replacing = None;
+            self.share.get_or_insert_with(|| self.held.share());
+        } else {
+            self.share = None;
         }
         self.resuming = None;
         self.is_working();

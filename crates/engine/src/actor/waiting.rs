@@ -120,7 +120,9 @@ impl Actor {
             }
             Wake::Command(Some(command)) => self.obey(command),
             // The last handle is gone with the engine.
-            Wake::Command(None) | Wake::Stopping => return Err(EngineError::Stopping),
+            Wake::Command(None) => return Err(EngineError::Stopping),
+            // It is seen before the next step.
+            Wake::Stopping => {}
             Wake::Poke => self.absorb().await?,
             Wake::Piece(piece) => self.heard(piece),
             Wake::Called(called) => self.called(called),

@@ -6,7 +6,7 @@ use weir_journal::{NewEvent, PAGE_MAX, Part};
 use weir_tools::{Stored, StoredKind};
 use weir_types::{BranchId, Hash, Json, Level, Meta, Position};
 
-use super::{gate, names, owner};
+use super::{gate, names, owner, read_only};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;
@@ -47,21 +47,23 @@ pub(crate) async fn blob(app: &App, caller: &Caller, hash: Hash) -> Result<(), E
     Err(Error::missing("blob"))
 }
 
+/// Whether someone may store blobs at all.
+///
+/// # Errors
+/// 403 if not.
+pub(crate) fn may_store(app: &App, caller: &Caller) -> Result<(), Error> {
+    let stores = may(app, caller, Level::Write, Hash::ZERO, Some(&caller.principal));
+    if stores { Ok(()) } else { Err(read_only("what is stored here")) }
+}
+
 /// Writes down that someone has stored a blob, which must be there already; once, however often they do.
 ///
 /// # Errors
 /// 403 if they may not store anything; when it cannot be written down.
 pub(crate) async fn keep_blob(app: &App, caller: &Caller, hash: Hash, bytes: u64) -> Result<(), Error> {
     let stream = names::blobs_of(&caller.principal);
-    let Some(stream) = stream.filter(|_| may(app, caller, Level::Write, hash, Some(&caller.principal)))
-    else {
-        return Err(Error::new(
-            axum::http::StatusCode::FORBIDDEN,
-            "server::read-only",
-            "whoever asks may only read",
-            "an administrator of the data directory can change that",
-        ));
-    };
+    let stream = stream.filter(|_| may(app, caller, Level::Write, hash, Some(&caller.principal)));
+    let stream = stream.ok_or_else(|| read_only("what is stored here"))?;
     let payload = Json::of(&serde_json::json!({ "hash": hash, "bytes": bytes }));
     let meta = Meta::new(&serde_json::json!({ "actor": caller.principal }).to_string());
     let bug = |_| Error::bad("the event cannot be written", "use a shorter name");

@@ -1,30 +1,29 @@
 //! `/approvals`: what agents ask people, and what people say.
 
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_engine::{Address, Approval, AskedAfter};
-use weir_journal::{ListAfter, Status};
-use weir_kernel::{ApprovalDenied, ApprovalGranted, Scope};
-use weir_types::{BranchId, BranchName, CallId, Hash, Seq, StreamName};
+use weir_journal::{ListAfter, Listed, Status};
+use weir_kernel::Scope;
+use weir_types::{BranchId, BranchName, CallId, Seq, StreamName};
 
 use super::BranchQuery;
 use super::page::{cursor, limit, place};
 use crate::access;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::decisions::{self, Answer};
 use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path, Query};
 use crate::idempotency::Claimed;
 
 /// The most sessions that are looked at for one page; a page may have fewer calls than its limit, and even none.
 const SESSIONS_MAX: usize = 500;
-
-/// The longest reason for a no, in characters.
-const MESSAGE_CHARS_MAX: usize = 4_000;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -127,6 +126,15 @@ enum ScopeWord {
     Session,
 }
 
+impl From<ScopeWord> for Scope {
+    fn from(word: ScopeWord) -> Self {
+        match word {
+            ScopeWord::Once => Self::Once,
+            ScopeWord::Session => Self::Session,
+        }
+    }
+}
+
 /// A decision that was written down.
 #[derive(Serialize, ToSchema)]
 struct Decided {
@@ -162,13 +170,20 @@ async fn list_approvals(
         let address = access::session_to_decide(&app, &caller, session, None).await?;
         let mut asked = app.engine.approvals(&address).await?;
         asked.retain(|approval| query.agent.as_ref().is_none_or(|agent| *agent == approval.agent));
-        return Ok(Json(Approvals { approvals: shown(&app, &caller, asked).collect(), next: None }));
+        asked.retain(|approval| access::sees_approval(&app, &caller, approval));
+        return Ok(Json(Approvals {
+            approvals: asked.into_iter().map(ApprovalView::from).collect(),
+            next: None,
+        }));
     }
+    let inbox = access::Inbox::of(&app, &caller);
+    let among = inbox.among(query.agent);
     let mut after = query.after.as_deref().map(after).transpose()?;
     let (mut approvals, mut looked_at) = (Vec::new(), 0);
     loop {
-        let (asked, next) = app.engine.all_approvals(query.agent.clone(), after.take(), limit).await?;
-        approvals.extend(shown(&app, &caller, asked));
+        let sees = |listed: &Listed| inbox.has(listed);
+        let (asked, next) = app.engine.approvals_among(among.clone(), sees, after.take(), limit).await?;
+        approvals.extend(asked.into_iter().map(ApprovalView::from));
         looked_at += limit;
         after = next;
         if after.is_none() || approvals.len() >= limit || looked_at >= SESSIONS_MAX {
@@ -179,11 +194,6 @@ async fn list_approvals(
         cursor(&(status, after.map(|after| (after.branch.stream, after.branch.branch))))
     });
     Ok(Json(Approvals { approvals, next }))
-}
-
-fn shown(app: &App, caller: &Caller, asked: Vec<Approval>) -> impl Iterator<Item = ApprovalView> {
-    let asked = asked.into_iter().filter(|approval| access::sees_approval(app, caller, approval));
-    asked.map(ApprovalView::from)
 }
 
 fn after(text: &str) -> Result<AskedAfter, Error> {
@@ -199,16 +209,12 @@ fn after(text: &str) -> Result<AskedAfter, Error> {
     responses((status = 200, body = Decided), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
 )]
 async fn decide(
-    State(app): State<App>,
-    caller: Caller,
-    Path((id, call)): Path<(String, String)>,
-    Query(query): Query<BranchQuery>,
-    claimed: Claimed,
+    deciding: Deciding,
+    Path(Call { call }): Path<Call>,
     Json(decide): Json<Decide>,
 ) -> Result<Json<Decided>, Error> {
-    let address = access::session_to_decide(&app, &caller, &id, query.branch.as_deref()).await?;
     let call = call.parse().map_err(|_| Error::missing("call"))?;
-    Decision { app: &app, caller: &caller, claimed: &claimed, address, call }.make(decide).await
+    deciding.make(call, decide).await
 }
 
 /// The same for whoever calls it a gate.
@@ -216,15 +222,8 @@ async fn decide(
     post, path = "/sessions/{id}/gate", tag = "approvals", params(("id" = String, Path), BranchQuery), request_body = Gate,
     responses((status = 200, body = Decided), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
 )]
-async fn gate(
-    State(app): State<App>,
-    caller: Caller,
-    Path(id): Path<String>,
-    Query(query): Query<BranchQuery>,
-    claimed: Claimed,
-    Json(gate): Json<Gate>,
-) -> Result<Json<Decided>, Error> {
-    at_gate(&app, &caller, &id, &query, &claimed, gate).await
+async fn gate(deciding: Deciding, Json(gate): Json<Gate>) -> Result<Json<Decided>, Error> {
+    deciding.at_gate(gate).await
 }
 
 /// The same, where the reference has it.
@@ -232,35 +231,8 @@ async fn gate(
     post, path = "/api/sessions/{id}/gate", tag = "approvals", params(("id" = String, Path), BranchQuery), request_body = Gate,
     responses((status = 200, body = Decided), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
 )]
-async fn gate_alias(
-    State(app): State<App>,
-    caller: Caller,
-    Path(id): Path<String>,
-    Query(query): Query<BranchQuery>,
-    claimed: Claimed,
-    Json(gate): Json<Gate>,
-) -> Result<Json<Decided>, Error> {
-    at_gate(&app, &caller, &id, &query, &claimed, gate).await
-}
-
-async fn at_gate(
-    app: &App,
-    caller: &Caller,
-    id: &str,
-    query: &BranchQuery,
-    claimed: &Claimed,
-    gate: Gate,
-) -> Result<Json<Decided>, Error> {
-    let address = access::session_to_decide(app, caller, id, query.branch.as_deref()).await?;
-    let Gate { call, decision, deny_message } = gate;
-    let call = match call {
-        Some(call) => call.parse().map_err(|_| Error::missing("call"))?,
-        // What the same request has decided before does not wait any more.
-        None if claimed.earlier().is_some() => CallId::from_u128(0),
-        None => only(&app.engine.approvals(&address).await?)?,
-    };
-    let decide = Decide { decision, input: None, message: deny_message, scope: None };
-    Decision { app, caller, claimed, address, call }.make(decide).await
+async fn gate_alias(deciding: Deciding, Json(gate): Json<Gate>) -> Result<Json<Decided>, Error> {
+    deciding.at_gate(gate).await
 }
 
 /// The only call that waits.
@@ -282,80 +254,72 @@ fn only(asked: &[Approval]) -> Result<CallId, Error> {
     }
 }
 
-/// A decision to be made.
-struct Decision<'a> {
-    app: &'a App,
-    caller: &'a Caller,
-    claimed: &'a Claimed,
-    address: Address,
-    call: CallId,
+/// The session that a path names, whatever else it names.
+#[derive(Deserialize)]
+struct Id {
+    id: String,
 }
 
-impl Decision<'_> {
-    async fn make(self, decide: Decide) -> Result<Json<Decided>, Error> {
-        let Decide { decision, input, message, scope } = decide;
-        let word = if decision == Word::Allow { "approved" } else { "denied" };
+/// The call that a path names.
+#[derive(Deserialize)]
+struct Call {
+    call: String,
+}
+
+/// A decision to be made about a call of a session.
+struct Deciding {
+    app: App,
+    caller: Caller,
+    claimed: Claimed,
+    address: Address,
+}
+
+impl FromRequestParts<App> for Deciding {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        let Path(Id { id }) = Path::from_request_parts(parts, app).await?;
+        let Query(query) = Query::<BranchQuery>::from_request_parts(parts, app).await?;
+        let address = access::session_to_decide(app, &caller, &id, query.branch.as_deref()).await?;
+        Ok(Self { app: app.clone(), caller, claimed: Claimed::of(parts), address })
+    }
+}
+
+impl Deciding {
+    async fn at_gate(&self, gate: Gate) -> Result<Json<Decided>, Error> {
+        let Gate { call, decision, deny_message } = gate;
+        let call = match call {
+            Some(call) => call.parse().map_err(|_| Error::missing("call"))?,
+            // What the same request has decided before does not wait any more.
+            None if self.claimed.earlier().is_some() => CallId::from_u128(0),
+            None => only(&self.app.engine.approvals(&self.address).await?)?,
+        };
+        self.make(call, Decide { decision, input: None, message: deny_message, scope: None }).await
+    }
+
+    async fn make(&self, call: CallId, decide: Decide) -> Result<Json<Decided>, Error> {
         if let Some((address, seq)) = self.claimed.earlier() {
             return self.earlier(&address, seq).await;
         }
-        let answered = match decision {
+        let Decide { decision, input, message, scope } = decide;
+        let (word, answer) = match decision {
             Word::Allow if message.is_some() => {
                 return Err(Error::bad("`message` goes with `deny`", "leave it out"));
             }
             Word::Deny if input.is_some() || scope.is_some() => {
                 return Err(Error::bad("`input` and `scope` go with `allow`", "leave them out"));
             }
-            Word::Allow => self.allow(input, scope).await?,
-            Word::Deny => self.deny(message).await?,
+            Word::Allow => {
+                let scope = scope.map_or(Scope::Once, Scope::from);
+                ("approved", Answer::Yes { input, scope })
+            }
+            Word::Deny => ("denied", Answer::No { message }),
         };
-        Ok(Json(decided(self.call, word, &answered.0, answered.1)))
-    }
-
-    async fn allow(
-        &self,
-        input: Option<weir_types::Json>,
-        scope: Option<ScopeWord>,
-    ) -> Result<(Address, Seq), Error> {
-        let (by, groups) = (self.caller.principal.clone(), self.caller.groups.clone());
-        let asked = self.app.engine.approvals(&self.address).await?;
-        let approval = asked.into_iter().find(|approval| approval.id == self.call);
-        // Whatever is not asked any more is refused, and why is found out there.
-        let input_hash = approval.as_ref().map_or(Hash::ZERO, |approval| approval.input_hash);
-        let scope = match scope {
-            Some(ScopeWord::Session) => Scope::Session,
-            Some(ScopeWord::Once) | None => Scope::Once,
-        };
-        let granted = ApprovalGranted { call: self.call, by, groups, input_hash, input, scope };
-        let engine = self.claimed.engine(self.app);
-        if let Some(approval) = approval
-            && engine.would_pretend(&self.address, &granted).await?
-        {
-            return Err(Error::new(
-                StatusCode::CONFLICT,
-                "server::would-pretend",
-                format!(
-                    "`{}` was asked for as a call that really happens, and on this server it would only pretend",
-                    approval.tool
-                ),
-                "let a server that writes for real decide, started with `--live-writes`; it still waits",
-            ));
-        }
-        let answered = engine.approve(&self.address, granted).await?;
-        Ok((answered.address, answered.seq))
-    }
-
-    async fn deny(&self, message: Option<String>) -> Result<(Address, Seq), Error> {
-        if message.as_ref().is_some_and(|message| message.chars().count() > MESSAGE_CHARS_MAX) {
-            return Err(Error::bad(
-                format!("a message has at most {MESSAGE_CHARS_MAX} characters"),
-                "be brief: the agent reads it",
-            ));
-        }
-        let (by, groups) = (self.caller.principal.clone(), self.caller.groups.clone());
-        let message = message.filter(|message| !message.trim().is_empty());
-        let denied = ApprovalDenied { call: self.call, by, groups, message };
-        let answered = self.claimed.engine(self.app).deny(&self.address, denied).await?;
-        Ok((answered.address, answered.seq))
+        let (engine, address) = (self.claimed.engine(&self.app), &self.address);
+        let asked = engine.approvals(address).await?;
+        let made = decisions::decide(&engine, &self.caller, address, call, &asked, answer).await?;
+        Ok(Json(decided(call, word, &made.address, made.seq)))
     }
 
     /// What the same request has decided before.

@@ -1,6 +1,6 @@
 //! A place in the past: the number of an event, or a time.
 
-use weir_journal::Journal;
+use weir_journal::{Journal, last_at};
 use weir_types::{BranchId, Seq, Timestamp};
 
 use crate::error::Error;
@@ -25,22 +25,7 @@ pub(super) async fn place(
             "write a number, or a time like `2026-01-31T12:00:00Z` with `+` as `%2B`",
         )
     })?;
-    let place = last_at(journal, branch, head, time).await?;
-    if place.0 == 0 { Err(too_far(head)) } else { Ok(Some(place)) }
-}
-
-/// Times never go back along a branch: the events at or before one are the first so many.
-async fn last_at(journal: &dyn Journal, branch: &BranchId, head: u64, time: Timestamp) -> Result<Seq, Error> {
-    let (mut known, mut unknown) = (0, head);
-    while known < unknown {
-        let middle = known + (unknown - known).div_ceil(2);
-        let event = journal.read(branch, Seq(middle - 1), 1).await?;
-        match event.first() {
-            Some(event) if event.ts <= time => known = middle,
-            _ => unknown = middle - 1,
-        }
-    }
-    Ok(Seq(known))
+    last_at(journal, branch, time).await?.ok_or_else(|| too_far(head)).map(Some)
 }
 
 fn too_far(head: u64) -> Error {

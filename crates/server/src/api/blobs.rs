@@ -1,13 +1,12 @@
 //! `/blobs`: content by its hash. It belongs to whoever has stored it, and to whoever may read a stream that refers to it.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use futures_util::StreamExt;
+use futures_util::TryStreamExt;
+use http_body_util::Limited;
 use serde::Serialize;
 use tokio_util::io::StreamReader;
 use utoipa::ToSchema;
@@ -20,7 +19,7 @@ use crate::access;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::{Error, ErrorBody};
-use crate::extract::{Json, Path, too_large};
+use crate::extract::{Json, Path, unreadable};
 
 /// A blob that is stored.
 #[derive(Serialize, ToSchema)]
@@ -40,7 +39,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 #[utoipa::path(
     put, path = "/blobs", tag = "blobs",
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 200, body = BlobView), (status = 413, body = ErrorBody))
+    responses((status = 200, body = BlobView), (status = 408, body = ErrorBody), (status = 413, body = ErrorBody))
 )]
 async fn put_blob(State(app): State<App>, caller: Caller, body: Body) -> Result<Json<BlobView>, Error> {
     put(&app, &caller, None, body).await
@@ -50,7 +49,7 @@ async fn put_blob(State(app): State<App>, caller: Caller, body: Body) -> Result<
 #[utoipa::path(
     put, path = "/blobs/{hash}", tag = "blobs", params(("hash" = String, Path)),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 200, body = BlobView), (status = 413, body = ErrorBody))
+    responses((status = 200, body = BlobView), (status = 408, body = ErrorBody), (status = 413, body = ErrorBody))
 )]
 async fn put_named_blob(
     State(app): State<App>,
@@ -69,26 +68,12 @@ async fn put_named_blob(
 
 /// Content goes from the connection to the disk in pieces.
 async fn put(app: &App, caller: &Caller, named: Option<Hash>, body: Body) -> Result<Json<BlobView>, Error> {
+    access::may_store(app, caller)?;
     let bytes_max = app.settings.blob_bytes_max;
-    let (is_over, mut seen) = (Arc::new(AtomicBool::new(false)), 0_usize);
-    let over = Arc::clone(&is_over);
-    let pieces = body.into_data_stream().map(move |piece| {
-        let piece = piece.map_err(io::Error::other)?;
-        seen = seen.saturating_add(piece.len());
-        if seen > bytes_max {
-            over.store(true, Ordering::Relaxed);
-            return Err(io::Error::other("too large"));
-        }
-        Ok(piece)
-    });
+    let pieces = Body::new(Limited::new(body, bytes_max)).into_data_stream().map_err(io::Error::other);
     let stored = app.blobs.put(Box::new(StreamReader::new(Box::pin(pieces)))).await;
-    if is_over.load(Ordering::Relaxed) {
-        return Err(too_large(bytes_max));
-    }
     let stored = stored.map_err(|error| match error {
-        weir_blobs::PutError::Source(_) => {
-            Error::bad("the body broke off before its end", "send all of it, at a steady pace")
-        }
+        weir_blobs::PutError::Source(error) => unreadable(&error, bytes_max),
         error => error.into(),
     })?;
     if named.is_some_and(|named| named != stored.hash) {

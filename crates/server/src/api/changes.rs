@@ -1,13 +1,14 @@
 //! What is done to a session: said, told, stopped, gone on with, forked.
 
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
 use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use weir_engine::Address;
+use weir_engine::{Address, Engine, EngineError};
 use weir_kernel::Allowance;
-use weir_types::{BranchName, NanoUsd, Seq};
+use weir_types::{BranchName, NanoUsd, Seq, Who};
 
 use super::BranchQuery;
 use super::chat::said;
@@ -85,6 +86,47 @@ struct Fork {
     name: Option<String>,
 }
 
+/// A session to which somebody who may does something.
+pub(super) struct Changing {
+    caller: Caller,
+    address: Address,
+    claimed: Claimed,
+    /// Through which it is done, so that it is found again by the request.
+    engine: Engine,
+}
+
+impl FromRequestParts<App> for Changing {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        let Path(id) = Path::<String>::from_request_parts(parts, app).await?;
+        let Query(query) = Query::<BranchQuery>::from_request_parts(parts, app).await?;
+        let claimed = Claimed::of(parts);
+        let address = access::session_to_change(app, &caller, &id, query.branch.as_deref()).await?;
+        let engine = claimed.engine(app);
+        Ok(Self { caller, address, claimed, engine })
+    }
+}
+
+impl Changing {
+    fn actor(&self) -> &str {
+        &self.caller.principal
+    }
+
+    /// Does something to it, unless the same request has done it before.
+    async fn once(
+        &self,
+        doing: impl Future<Output = Result<Seq, EngineError>>,
+    ) -> Result<Json<ChangedView>, Error> {
+        let (address, seq) = match self.claimed.earlier() {
+            Some(earlier) => earlier,
+            None => (self.address.clone(), doing.await?),
+        };
+        Ok(Json(ChangedView::new(&address, seq)))
+    }
+}
+
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(fork_session))
@@ -102,18 +144,12 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 )]
 pub(super) async fn post_message(
     State(app): State<App>,
-    caller: Caller,
-    Path(id): Path<String>,
-    Query(query): Query<BranchQuery>,
-    claimed: Claimed,
+    at: Changing,
     Json(post): Json<Post>,
 ) -> Result<Json<ChangedView>, Error> {
-    let content = post.message.blocks()?;
-    let address = access::session(&app, &caller, &id, query.branch.as_deref()).await?;
-    change(&address, &claimed, || async {
-        Ok(claimed.engine(&app).post(&address, said(&caller, content)).await?)
-    })
-    .await
+    access::still_talks(&app, &at.caller, &at.address).await?;
+    let said = said(&at.caller, post.message.blocks()?);
+    at.once(at.engine.post(&at.address, said)).await
 }
 
 /// Tell a session that something happened outside.
@@ -123,24 +159,18 @@ pub(super) async fn post_message(
 )]
 async fn signal_session(
     State(app): State<App>,
-    caller: Caller,
-    Path(id): Path<String>,
-    Query(query): Query<BranchQuery>,
-    claimed: Claimed,
+    at: Changing,
     Json(signal): Json<Signal>,
 ) -> Result<Json<ChangedView>, Error> {
+    access::still_talks(&app, &at.caller, &at.address).await?;
     if signal.name.is_empty() || signal.name.chars().count() > WORDS_CHARS_MAX {
         return Err(Error::bad(
             format!("the name of a signal has 1 to {WORDS_CHARS_MAX} characters"),
             "put details into `data`",
         ));
     }
-    let address = access::session(&app, &caller, &id, query.branch.as_deref()).await?;
     let data = signal.data.unwrap_or_else(weir_types::Json::null);
-    change(&address, &claimed, || async {
-        Ok(claimed.engine(&app).signal(&address, &signal.name, data, &caller.principal).await?)
-    })
-    .await
+    at.once(at.engine.signal(&at.address, &signal.name, data, at.actor())).await
 }
 
 /// Ask the run of a session to stop.
@@ -149,19 +179,8 @@ async fn signal_session(
     request_body(content = Option<Nothing>),
     responses((status = 200, body = ChangedView), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
 )]
-async fn cancel_session(
-    State(app): State<App>,
-    caller: Caller,
-    Path(id): Path<String>,
-    Query(query): Query<BranchQuery>,
-    claimed: Claimed,
-    _: Option<Json<Nothing>>,
-) -> Result<Json<ChangedView>, Error> {
-    let address = access::session(&app, &caller, &id, query.branch.as_deref()).await?;
-    change(&address, &claimed, || async {
-        Ok(claimed.engine(&app).cancel(&address, &caller.principal).await?)
-    })
-    .await
+async fn cancel_session(at: Changing, _: Option<Json<Nothing>>) -> Result<Json<ChangedView>, Error> {
+    at.once(at.engine.cancel(&at.address, at.actor())).await
 }
 
 /// Stop a session until it is resumed.
@@ -170,20 +189,9 @@ async fn cancel_session(
     request_body(content = Option<Reason>),
     responses((status = 200, body = ChangedView), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
 )]
-async fn halt_session(
-    State(app): State<App>,
-    caller: Caller,
-    Path(id): Path<String>,
-    Query(query): Query<BranchQuery>,
-    claimed: Claimed,
-    reason: Option<Json<Reason>>,
-) -> Result<Json<ChangedView>, Error> {
+async fn halt_session(at: Changing, reason: Option<Json<Reason>>) -> Result<Json<ChangedView>, Error> {
     let reason = words(reason, "halted over HTTP")?;
-    let address = access::session(&app, &caller, &id, query.branch.as_deref()).await?;
-    change(&address, &claimed, || async {
-        Ok(claimed.engine(&app).halt(&address, &reason, &caller.principal).await?)
-    })
-    .await
+    at.once(at.engine.halt(&at.address, &reason, at.actor())).await
 }
 
 /// End a session for good.
@@ -192,20 +200,9 @@ async fn halt_session(
     request_body(content = Option<Reason>),
     responses((status = 200, body = ChangedView), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
 )]
-async fn close_session(
-    State(app): State<App>,
-    caller: Caller,
-    Path(id): Path<String>,
-    Query(query): Query<BranchQuery>,
-    claimed: Claimed,
-    reason: Option<Json<Reason>>,
-) -> Result<Json<ChangedView>, Error> {
+async fn close_session(at: Changing, reason: Option<Json<Reason>>) -> Result<Json<ChangedView>, Error> {
     let reason = words(reason, "closed over HTTP")?;
-    let address = access::session(&app, &caller, &id, query.branch.as_deref()).await?;
-    change(&address, &claimed, || async {
-        Ok(claimed.engine(&app).close(&address, &reason, &caller.principal).await?)
-    })
-    .await
+    at.once(at.engine.close(&at.address, &reason, at.actor())).await
 }
 
 /// Go on with a run that was parked, halted or cut off, or that failed. Does not wait for what comes of it.
@@ -216,22 +213,18 @@ async fn close_session(
 )]
 async fn resume_session(
     State(app): State<App>,
-    caller: Caller,
-    Path(id): Path<String>,
-    Query(query): Query<BranchQuery>,
-    claimed: Claimed,
+    at: Changing,
     resume: Option<Json<Resume>>,
 ) -> Result<Json<ChangedView>, Error> {
-    let budget = resume.and_then(|Json(resume)| resume.budget).as_ref().map(allowance).transpose()?;
-    let address = access::session(&app, &caller, &id, query.branch.as_deref()).await?;
-    change(&address, &claimed, || async {
-        let engine = claimed.engine(&app);
-        match budget {
-            Some(budget) => Ok(engine.resume_with(&address, budget, &caller.principal).await?),
-            None => Ok(engine.resume_for(&address, &caller.principal).await?),
+    access::still_talks(&app, &at.caller, &at.address).await?;
+    match resume.and_then(|Json(resume)| resume.budget) {
+        Some(budget) => {
+            let budget = allowance(&budget)?;
+            let groups = access::groups(&app, &at.caller);
+            at.once(at.engine.resume_with(&at.address, budget, Who::new(at.actor(), &groups))).await
         }
-    })
-    .await
+        None => at.once(at.engine.resume_for(&at.address, at.actor())).await,
+    }
 }
 
 fn allowance(budget: &Budget) -> Result<Allowance, Error> {
@@ -263,39 +256,20 @@ fn allowance(budget: &Budget) -> Result<Allowance, Error> {
 )]
 async fn fork_session(
     State(app): State<App>,
-    caller: Caller,
-    Path(id): Path<String>,
-    Query(query): Query<BranchQuery>,
-    claimed: Claimed,
+    at: Changing,
     fork: Option<Json<Fork>>,
 ) -> Result<Json<ChangedView>, Error> {
     let fork = fork.map(|Json(fork)| fork).unwrap_or_default();
-    let from = access::session(&app, &caller, &id, query.branch.as_deref()).await?;
-    let head = app.journal.head(&from.branch_id()).await?.map_or(Seq(0), |head| head.seq);
-    let at = fork.at.map_or(head, Seq);
-    let name = super::new_branch(&app, &from.branch_id().stream, fork.name.as_deref(), &claimed).await?;
-    let to = Address { session: from.session, branch: name.clone() };
-    if !super::is_forked(&app, &from.branch_id(), at, &name, &claimed).await? {
-        claimed.engine(&app).fork(&from, at, name).await?;
+    let from = at.address.branch_id();
+    let head = app.journal.head(&from).await?.map_or(Seq(0), |head| head.seq);
+    let shared = fork.at.map_or(head, Seq);
+    let name = super::new_branch(&app, &from.stream, fork.name.as_deref(), &at.claimed).await?;
+    let to = Address { session: at.address.session, branch: name.clone() };
+    if !super::is_forked(&app, &from, shared, &name, &at.claimed).await? {
+        at.engine.fork(&at.address, shared, name).await?;
     }
     let seq = app.engine.state(&to, None).await?.seq;
     Ok(Json(ChangedView::new(&to, seq)))
-}
-
-/// Does something to a session, unless the same request has done it before.
-async fn change<F>(
-    address: &Address,
-    claimed: &Claimed,
-    doing: impl FnOnce() -> F,
-) -> Result<Json<ChangedView>, Error>
-where
-    F: Future<Output = Result<Seq, Error>>,
-{
-    let (address, seq) = match claimed.earlier() {
-        Some(earlier) => earlier,
-        None => (address.clone(), doing().await?),
-    };
-    Ok(Json(ChangedView::new(&address, seq)))
 }
 
 fn words(reason: Option<Json<Reason>>, usual: &str) -> Result<String, Error> {

@@ -11,7 +11,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_engine::{Address, Engine, New, Outcome, Said};
 use weir_journal::now;
-use weir_types::{Block, Kind, Seq};
+use weir_kernel::{About, Body};
+use weir_types::{Block, BranchId, Event, Kind, Purpose, RunId, Seq};
 
 use super::content::Content;
 use super::views::TurnView;
@@ -27,7 +28,7 @@ use crate::idempotency::Claimed;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Chat {
     message: Content,
-    /// The session to go on with; a new one, if left out.
+    /// The session to go on with: its id, or `ID@branch`; a new one, if left out.
     session: Option<String>,
     /// Its branch; `main` if left out.
     branch: Option<String>,
@@ -59,6 +60,9 @@ const LABELS_MAX: usize = 50;
 /// The longest title, and the longest name or value of a label, in characters.
 const TITLE_CHARS_MAX: usize = 200;
 
+/// How many events are looked at together; the first of them is nearly always the one.
+const EVENTS_AT_ONCE: usize = 8;
+
 /// Where a message is to be said.
 pub(crate) enum Where {
     /// A session that begins there.
@@ -72,7 +76,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 }
 
 /// Say something to an agent and wait for what comes of it. A client that leaves does not stop the run. If it takes longer than
-/// the server waits, the answer is a 202 that says where to look; the same `Idempotency-Key` waits for the same run again.
+/// the server waits, or it stops, the answer is a 202 that says where to look; the same `Idempotency-Key` waits for the same run again.
 #[utoipa::path(
     post, path = "/agents/{name}/chat", tag = "agents", params(("name" = String, Path)), request_body = Chat,
     responses(
@@ -102,15 +106,28 @@ async fn chat(
             (address, seq, false)
         }
     };
-    let settled = tokio::time::timeout(app.settings.chat_patience, engine.settle(&address)).await;
-    match settled {
-        Ok(outcome) => {
+    tokio::select! {
+        outcome = engine.settle(&address) => {
             let outcome = outcome?;
             let outcome = if is_new { outcome } else { of_message(&app, &address, seq, outcome).await? };
             Ok(told(&address, &outcome))
         }
-        Err(_) => goes_on(&engine, &address).await,
+        () = out_of_patience(&app) => goes_on(&engine, &address).await,
     }
+}
+
+/// Comes when nobody should wait any longer.
+async fn out_of_patience(app: &App) {
+    tokio::select! {
+        () = tokio::time::sleep(app.settings.chat_patience) => {}
+        () = about_to_stop(app) => {}
+    }
+}
+
+/// Comes when a server that stops has given runs half of its farewell: there is time left to say where they go on.
+pub(crate) async fn about_to_stop(app: &App) {
+    app.stopping.cancelled().await;
+    tokio::time::sleep(app.settings.farewell / 2).await;
 }
 
 /// What is said, and to which session.
@@ -144,16 +161,7 @@ pub(crate) async fn place(
     if title.is_some() || labels.is_some() {
         return Err(Error::bad("`title` and `labels` are for new sessions", "leave them out"));
     }
-    let address = access::session(app, caller, &session, branch.as_deref()).await?;
-    let listed = app.journal.listed(&address.branch_id()).await?;
-    if listed.is_some_and(|listed| listed.attrs.agent.as_deref() != Some(name)) {
-        return Err(Error::new(
-            StatusCode::CONFLICT,
-            "server::other-agent",
-            "the session is with another agent",
-            "ask that agent, or leave `session` out to begin a new one",
-        ));
-    }
+    let address = access::session_with(app, caller, name, &session, branch.as_deref()).await?;
     Ok((content, Where::Known(address)))
 }
 
@@ -180,15 +188,25 @@ pub(crate) fn said(caller: &Caller, content: Vec<Block>) -> Said {
     Said { content, runtime, actor: caller.principal.clone() }
 }
 
-/// What came of the run that a message was for: the session may have gone on since.
-async fn of_message(app: &App, address: &Address, said: Seq, latest: Outcome) -> Result<Outcome, Error> {
+/// What came of the run that took a message up: there may have been one before it, and the session may have gone on since.
+pub(crate) async fn of_message(
+    app: &App,
+    address: &Address,
+    said: Seq,
+    latest: Outcome,
+) -> Result<Outcome, Error> {
     let branch = address.branch_id();
-    let mut end: Option<Seq> = None;
-    for kind in ["run.finished", "run.errored", "run.cancelled", "run.parked"] {
-        let Ok(kind) = kind.parse::<Kind>() else { continue };
-        let first = app.journal.by_kind(&branch, &kind, said, 1).await?;
-        end = end.into_iter().chain(first.first().map(|event| event.seq)).min();
-    }
+    let asks = |event: &Event| match Body::decode(&event.kind, &event.payload) {
+        Ok(Some(Body::ModelRequested(asked))) => asked.params.purpose == Purpose::Turn,
+        _ => true,
+    };
+    let taken_up = first_of(app, &branch, &["run.started", "model.requested"], said, asks).await?;
+    let Some((began, Some(run))) = taken_up.map(|event| (event.seq, run_of(&event))) else {
+        return Ok(latest);
+    };
+    let ends = ["run.finished", "run.errored", "run.cancelled", "run.parked"];
+    let is_its = |event: &Event| run_of(event) == Some(run);
+    let end = first_of(app, &branch, &ends, began, is_its).await?.map(|event| event.seq);
     let head = app.journal.head(&branch).await?.map(|head| head.seq);
     match end {
         Some(seq) if Some(seq) != head => {
@@ -196,6 +214,42 @@ async fn of_message(app: &App, address: &Address, said: Seq, latest: Outcome) ->
         }
         _ => Ok(latest),
     }
+}
+
+/// The run that an event belongs to; the one that begins it names it itself.
+fn run_of(event: &Event) -> Option<RunId> {
+    match Body::decode(&event.kind, &event.payload) {
+        Ok(Some(Body::RunStarted(started))) => Some(started.run),
+        _ => About::decode(&event.meta).run,
+    }
+}
+
+/// The first event of some kinds after another, of those that count.
+async fn first_of(
+    app: &App,
+    branch: &BranchId,
+    kinds: &[&str],
+    after: Seq,
+    counts: impl Fn(&Event) -> bool,
+) -> Result<Option<Event>, Error> {
+    let mut first: Option<Event> = None;
+    for kind in kinds {
+        let kind: Kind = kind.parse().map_err(|_| Error::bug())?;
+        let mut after = after;
+        loop {
+            let page = app.journal.by_kind(branch, &kind, after, EVENTS_AT_ONCE).await?;
+            let (len, last) = (page.len(), page.last().map(|event| event.seq));
+            if let Some(found) = page.into_iter().find(&counts) {
+                first = first.into_iter().chain([found]).min_by_key(|event| event.seq);
+                break;
+            }
+            match last {
+                Some(last) if len == EVENTS_AT_ONCE => after = last,
+                _ => break,
+            }
+        }
+    }
+    Ok(first)
 }
 
 fn told(address: &Address, outcome: &Outcome) -> Response {
@@ -216,7 +270,8 @@ async fn goes_on(engine: &Engine, address: &Address) -> Result<Response, Error> 
     Ok((StatusCode::ACCEPTED, headers, Json(body)).into_response())
 }
 
-/// The headers that every answer about a run has.
+/// The headers that every answer about a run has. The session is named with its branch (`ID@branch`) unless that is `main`, as it can be
+/// wherever a session is asked for.
 pub(crate) fn headers(address: &Address, run: Option<&str>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let mut set = |name: &'static str, value: &str| {
@@ -224,7 +279,7 @@ pub(crate) fn headers(address: &Address, run: Option<&str>) -> HeaderMap {
             headers.insert(name, value);
         }
     };
-    set("x-weir-session", &address.session.to_string());
+    set("x-weir-session", &address.to_string());
     if let Some(run) = run {
         set("x-weir-run", run);
     }

@@ -4,10 +4,13 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use weir_journal::{PAGE_MAX, lines};
+use weir_journal::PAGE_MAX;
+use weir_journal::lines::{Positions, to_line};
 use weir_types::{BranchId, Event, Kind, Seq};
 
+use crate::access;
 use crate::app::App;
+use crate::auth::Caller;
 use crate::error::Error;
 
 /// Events of the first read, before it is known how large they are.
@@ -50,8 +53,10 @@ pub(super) struct EventsView {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Event)]
 pub(super) struct EventView {
-    /// Its place in the whole journal.
-    position: u64,
+    /// Its place in the whole journal; for administrators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    position: Option<u64>,
     stream: String,
     branch: String,
     /// Its place on the branch.
@@ -75,8 +80,13 @@ pub(super) struct EventView {
 }
 
 impl EventsQuery {
-    /// A page of what is asked for; `shown` is how whoever asks knows the stream.
-    pub(super) async fn page(&self, app: &App, branch: &BranchId, shown: &str) -> Result<Response, Error> {
+    /// A page of what is asked for, as whoever asks knows it.
+    pub(super) async fn page(
+        &self,
+        app: &App,
+        caller: &Caller,
+        branch: &BranchId,
+    ) -> Result<Response, Error> {
         let (after, limit, kind) = self.checked()?;
         let (mut last, mut events, mut bytes, mut step) = (Seq(after), Vec::<Event>::new(), 0, READ_FIRST);
         let mut more = true;
@@ -97,7 +107,8 @@ impl EventsQuery {
                 break;
             }
         }
-        Ok(json(&events, more.then_some(last), shown))
+        let shown = access::shown(app, caller, &branch.stream);
+        Ok(json(&events, more.then_some(last), shown, access::positions(app, caller)))
     }
 
     fn checked(&self) -> Result<(u64, usize, Option<Kind>), Error> {
@@ -125,23 +136,23 @@ impl EventsQuery {
 }
 
 /// The page as text: payloads and meta stand in it as they were written.
-fn json(events: &[Event], next: Option<Seq>, shown: &str) -> Response {
+fn json(events: &[Event], next: Option<Seq>, shown: &str, positions: Positions) -> Response {
     let mut text = String::from("{\"events\":[");
     for (n, event) in events.iter().enumerate() {
         if n > 0 {
             text.push(',');
         }
-        text.push_str(&line(event, shown));
+        text.push_str(&line(event, shown, positions));
     }
     let next = next.map_or_else(|| "null".to_owned(), |seq| seq.to_string());
     text.push_str(&format!("],\"next\":{next}}}"));
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
-fn line(event: &Event, shown: &str) -> String {
+fn line(event: &Event, shown: &str, positions: Positions) -> String {
     if event.stream.as_str() == shown {
-        return lines::to_line(event, lines::Positions::Shown);
+        return to_line(event, positions);
     }
     let stream = shown.parse().unwrap_or_else(|_| event.stream.clone());
-    lines::to_line(&Event { stream, ..event.clone() }, lines::Positions::Shown)
+    to_line(&Event { stream, ..event.clone() }, positions)
 }

@@ -29,7 +29,7 @@ async fn openapi() -> Response {
 pub(super) const METHODS: [&str; 6] = ["get", "put", "post", "delete", "head", "patch"];
 
 /// What any route may answer before its handler has a say.
-const ALWAYS: [(&str, &str); 8] = [
+pub(super) const ALWAYS: [(&str, &str); 8] = [
     ("400", "The request is wrong: `message` says how."),
     ("401", "Who asks is not known."),
     ("403", "Not from there, or not by them."),
@@ -41,11 +41,13 @@ const ALWAYS: [(&str, &str); 8] = [
 ];
 
 /// What a route that takes a body may answer, besides.
-const WITH_BODY: [(&str, &str); 2] =
-    [("413", "The body is too large."), ("415", "The body is not said to be what it must be.")];
+pub(super) const WITH_BODY: [(&str, &str); 2] = [
+    ("413", "The body is too large."),
+    ("415", "The body is not said to be what it must be, or it is compressed."),
+];
 
 /// What a POST may answer, besides.
-const POSTED: [(&str, &str); 2] = [
+pub(super) const POSTED: [(&str, &str); 2] = [
     ("409", "The world has moved on, or the same request is still being handled."),
     ("422", "The `Idempotency-Key` was used for another request."),
 ];
@@ -72,6 +74,9 @@ fn complete_operation(path: &str, method: &str, operation: &mut Map<String, Valu
     if method == "post" {
         common.extend(POSTED);
         add_key(operation);
+    }
+    if path.starts_with("/sessions/{id}") {
+        describe_session(operation);
     }
     if path.ends_with("/mcp") {
         common.push(("406", "The client does not accept JSON and streams of events."));
@@ -108,6 +113,16 @@ fn complete_operation(path: &str, method: &str, operation: &mut Map<String, Valu
     for response in responses.into_iter().flat_map(|all| all.values_mut()) {
         complete_content(response);
         complete_stream(response);
+    }
+}
+
+/// A session is named in the same way wherever it is asked for.
+fn describe_session(operation: &mut Map<String, Value>) {
+    let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut);
+    for parameter in parameters.into_iter().flatten().filter(|parameter| parameter["name"] == "id") {
+        parameter["description"] =
+            "The session: its id, or `ID@branch`, as in `X-Weir-Session`, for another branch than `main`."
+                .into();
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::openapi::METHODS;
+use super::openapi::{ALWAYS, METHODS, POSTED, WITH_BODY};
 use crate::router;
 
 const BEGINNING: &str = "\
@@ -31,7 +31,7 @@ real server. `$WEIR` is the address of yours, such as `http://127.0.0.1:8080`. W
 
 fn page() -> String {
     let document = router::document();
-    let mut page = BEGINNING.to_owned();
+    let mut page = format!("{BEGINNING}{}", common_errors());
     let mut tags: Vec<String> = Vec::new();
     let mut operations: Vec<(String, String, String, Value)> = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -111,10 +111,36 @@ fn answers(document: &Value, operation: &Value) -> String {
         let kind = kind.filter(|kind| *kind != "application/json").map(|kind| format!(": `{kind}`"));
         text.push_str(&format!("\n{status}{}\n", kind.or(shape).unwrap_or_default()));
     }
-    let errors: Vec<&str> =
-        responses.keys().map(String::as_str).filter(|status| !status.starts_with('2')).collect();
-    text.push_str(&format!("\nErrors: {}\n", errors.join(", ")));
+    let mut errors: Vec<(&str, &str)> = responses
+        .iter()
+        .filter_map(|(status, response)| Some((status.as_str(), response["description"].as_str()?)))
+        .filter(|told| {
+            !told.0.starts_with('2') && !told.0.ends_with("XX") && !common().any(|known| known == *told)
+        })
+        .collect();
+    errors.sort_unstable();
+    for (status, words) in errors {
+        text.push_str(&format!("\n{status}: {words}\n"));
+    }
     text
+}
+
+/// What is not told for each endpoint, but once.
+fn common() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ALWAYS.into_iter().chain(WITH_BODY).chain(POSTED)
+}
+
+/// A table of them.
+fn common_errors() -> String {
+    let mut rows = String::from("\n| status | of | when |\n| --- | --- | --- |\n");
+    for (of, errors) in
+        [("any endpoint", &ALWAYS[..]), ("one that takes a body", &WITH_BODY), ("a POST", &POSTED)]
+    {
+        for (status, words) in errors {
+            rows.push_str(&format!("| {status} | {of} | {words} |\n"));
+        }
+    }
+    rows
 }
 
 /// The fields of an object, wherever it is described; nothing, if it is no object with fields.

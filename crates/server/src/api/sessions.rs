@@ -379,6 +379,5 @@ async fn session_events(
     Query(query): Query<EventsQuery>,
 ) -> Result<Response, Error> {
     let address = access::session(&app, &caller, &id, query.branch.as_deref()).await?;
-    let branch = address.branch_id();
-    query.page(&app, &branch, branch.stream.as_str()).await
+    query.page(&app, &caller, &address.branch_id()).await
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use weir_journal::lines::Positions;
 use weir_journal::{Expected, Key, NewEvent, PAYLOAD_MAX, Part};
 use weir_types::{BranchId, BranchName, Hash, Kind, Level, Meta, Seq, is_reserved_kind};
 
@@ -142,7 +143,10 @@ struct AppendedView {
     first: u64,
     /// The last of them.
     seq: u64,
-    position: u64,
+    /// The last one's place in the whole journal; for administrators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    position: Option<u64>,
     /// The last one's id.
     id: String,
     /// The key was known: this is what the first append came to.
@@ -213,7 +217,7 @@ async fn stream(
     caller: Caller,
     Path(name): Path<String>,
 ) -> Result<Json<StreamView>, Error> {
-    let id = existing(&app, &caller, &name, None, Level::Read).await?;
+    let id = access::existing_stream(&app, &caller, &name, None, Level::Read).await?;
     let branches = app.journal.branches(&id.stream).await?;
     let branches = branches.into_iter().map(|branch| BranchView {
         events: branch.own_events(),
@@ -238,9 +242,8 @@ async fn stream_events(
     Path(name): Path<String>,
     Query(query): Query<EventsQuery>,
 ) -> Result<Response, Error> {
-    let id = existing(&app, &caller, &name, query.branch.as_deref(), Level::Read).await?;
-    let shown = access::shown(&app, &caller, &id.stream);
-    query.page(&app, &id, shown).await
+    let id = access::existing_stream(&app, &caller, &name, query.branch.as_deref(), Level::Read).await?;
+    query.page(&app, &caller, &id).await
 }
 
 /// Append events. The stream is made if it is not there.
@@ -300,7 +303,7 @@ async fn append_events(
         branch: id.branch.to_string(),
         first: appended.first.0,
         seq: appended.last.0,
-        position: appended.position.0,
+        position: (access::positions(&app, &caller) == Positions::Shown).then_some(appended.position.0),
         id: last.map(|id| id.to_string()).unwrap_or_default(),
         replayed: appended.replayed,
     }))
@@ -400,7 +403,7 @@ async fn fork_stream(
     fork: Option<Json<Fork>>,
 ) -> Result<Json<Forked>, Error> {
     let fork = fork.map(|Json(fork)| fork).unwrap_or_default();
-    let from = existing(&app, &caller, &name, query.branch.as_deref(), Level::Write).await?;
+    let from = access::existing_stream(&app, &caller, &name, query.branch.as_deref(), Level::Write).await?;
     let head = app.journal.head(&from).await?.map_or(Seq(0), |head| head.seq);
     let at = fork.at.map_or(head, Seq);
     let branch = super::new_branch(&app, &from.stream, fork.name.as_deref(), &claimed).await?;
@@ -410,14 +413,4 @@ async fn fork_stream(
     }
     let stream = access::shown(&app, &caller, &from.stream).to_owned();
     Ok(Json(Forked { stream, branch: branch.to_string(), at: at.0 }))
-}
-
-async fn existing(
-    app: &App,
-    caller: &Caller,
-    name: &str,
-    branch: Option<&str>,
-    level: Level,
-) -> Result<BranchId, Error> {
-    access::existing_stream(app, caller, name, branch, level).await
 }

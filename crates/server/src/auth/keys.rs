@@ -125,7 +125,8 @@ impl Keys {
             (_, Ok(found)) => keys.set(found),
             (Place::File(_), Err(error)) => return Err(error),
             (Place::Address(url), Err(error)) => {
-                tracing::warn!(%url, %error, "the keys that tokens are signed with cannot be had yet");
+                let help = "tokens are refused until it answers; it is asked again when one comes";
+                tracing::warn!(%url, %error, help, "the keys that tokens are signed with cannot be had yet");
             }
         }
         *keys.0.tried.lock().await = Some(Instant::now());
@@ -190,8 +191,8 @@ impl Keys {
 
 async fn file(path: PathBuf) -> Result<Vec<u8>, KeysError> {
     use tokio::io::AsyncReadExt;
-    let wrong = |error: std::io::Error| KeysError::Unreadable(error.to_string());
-    let file = tokio::fs::File::open(path).await.map_err(wrong)?;
+    let wrong = |error: std::io::Error| KeysError::Unreadable(format!("`{}`: {error}", path.display()));
+    let file = tokio::fs::File::open(&path).await.map_err(wrong)?;
     let mut bytes = Vec::new();
     file.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes).await.map_err(wrong)?;
     bounded(bytes)
@@ -199,7 +200,7 @@ async fn file(path: PathBuf) -> Result<Vec<u8>, KeysError> {
 
 async fn fetched(client: &reqwest::Client, url: &Url) -> Result<Vec<u8>, KeysError> {
     // The address may hold what is nobody's business.
-    let wrong = |error: reqwest::Error| KeysError::Unreadable(error.without_url().to_string());
+    let wrong = |error: reqwest::Error| KeysError::Unreadable(innermost(&error.without_url()));
     let response = client.get(url.clone()).send().await.map_err(wrong)?;
     if !response.status().is_success() {
         return Err(KeysError::Unreadable(format!("the answer is {}", response.status())));
@@ -210,6 +211,11 @@ async fn fetched(client: &reqwest::Client, url: &Url) -> Result<Vec<u8>, KeysErr
         bytes = bounded(bytes)?;
     }
     Ok(bytes)
+}
+
+/// What was in the way in the end: `connection refused` says more than that a request could not be sent.
+fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    error.source().map_or_else(|| error.to_string(), innermost)
 }
 
 fn bounded(bytes: Vec<u8>) -> Result<Vec<u8>, KeysError> {

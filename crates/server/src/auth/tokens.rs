@@ -166,6 +166,12 @@ impl Tokens {
         }
     }
 
+    /// Takes in what was written since, by whatever process; whether there was anything.
+    pub(super) async fn catch_up(&self, journal: &dyn Journal) -> bool {
+        let head = journal.head(&branch()).await.ok().flatten().map_or(Seq(0), |head| head.seq);
+        head > self.seq() && self.load(journal).await.is_ok()
+    }
+
     /// All of them, the oldest first.
     pub fn list(&self) -> Vec<Known> {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);

@@ -1,38 +1,53 @@
-//! What every answer to a vendor's client has: the session, the run, and the shape it was asked for in.
+//! What all endpoints of vendors have in common: a request becomes a run, and that an answer in the shape it was asked for in.
 
-use axum::http::{HeaderMap, HeaderValue};
-use axum::response::Response;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 
+use super::collect::{Answered, collect};
+use super::fields::Field;
 use super::refused::Refused;
+use super::turn::{self, Asked};
+use crate::api::chat;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::Json;
 use crate::formats::Encoder;
+use crate::idempotency::Claimed;
 use crate::stream::{Begun, Leaving, Source, respond};
 
-/// An answer in one piece.
-pub(super) fn answered(begun: &Begun, body: Value) -> (HeaderMap, Json<Value>) {
-    (ids(begun), Json(body))
+/// A request of a vendor's client.
+pub(super) type Incoming = (State<App>, Caller, Claimed, HeaderMap, Json<Value>);
+
+/// An endpoint of a vendor, and what one request to it wants besides its turn.
+pub(super) trait Endpoint: Sized {
+    /// What a request says.
+    fn read(body: &Field<'_>) -> Result<(Asked, Self), Refused>;
+
+    /// The answer as it is given.
+    fn encoder(self, agent: String, begun: &Begun) -> Box<dyn Encoder>;
+
+    /// The answer in one piece.
+    fn whole(self, agent: String, begun: &Begun, told: Answered) -> Value;
+}
+
+/// Answers a request. The run goes on when the client leaves.
+pub(super) async fn answer<E: Endpoint>(incoming: Incoming) -> Result<Response, Refused> {
+    let (State(app), caller, claimed, headers, Json(body)) = incoming;
+    let (asked, endpoint) = E::read(&Field::root(&body))?;
+    let (agent, stream) = (asked.agent.clone(), asked.stream);
+    let begun = turn::begin(&app, &caller, &claimed, &headers, asked).await?;
+    if stream {
+        let encoder = endpoint.encoder(agent, &begun);
+        let response = respond(&app, &caller, &Source::run(&begun), encoder, Leaving::GoesOn).await;
+        return response.map_err(|error| Refused::from(error).of(&begun));
+    }
+    let told = collect(&app, &begun).await.map_err(|refused| refused.of(&begun))?;
+    Ok((ids(&begun), Json(endpoint.whole(agent, &begun, told))).into_response())
 }
 
 /// Where to find what came of it.
 pub(super) fn ids(begun: &Begun) -> HeaderMap {
-    let ids = [("x-weir-session", begun.address.to_string()), ("x-weir-run", begun.run.to_string())];
-    let header =
-        |(name, id): (&'static str, String)| Some((name.parse().ok()?, HeaderValue::from_str(&id).ok()?));
-    ids.into_iter().filter_map(header).collect()
-}
-
-/// An answer as it is given. The run goes on when the client leaves.
-pub(super) async fn streamed(
-    app: &App,
-    caller: &Caller,
-    begun: &Begun,
-    encoder: Box<dyn Encoder>,
-) -> Result<Response, Refused> {
-    let response = respond(app, caller, &Source::run(begun), encoder, Leaving::GoesOn).await;
-    let mut response = response.map_err(|error| Refused::from(error).of(begun))?;
-    response.headers_mut().extend(ids(begun));
-    Ok(response)
+    chat::headers(&begun.address, Some(&begun.run.to_string()))
 }

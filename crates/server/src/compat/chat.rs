@@ -2,23 +2,18 @@
 
 mod request;
 
-use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde_json::{Value, json};
 use weir_types::StopReason;
 
-use super::answering::{answered, streamed};
-use super::collect::collect;
+use super::answering::{Endpoint, Incoming, answer};
+use super::collect::Answered;
 use super::docs::{ChatAnswer, ChatRequest, VendorError};
 use super::fields::Field;
 use super::refused::Refused;
-use super::turn;
-use crate::app::App;
-use crate::auth::Caller;
-use crate::extract::Json;
-use crate::formats::{Named, OpenAi, openai};
-use crate::idempotency::Claimed;
+use super::turn::Asked;
+use crate::formats::{Encoder, Named, OpenAi, openai};
+use crate::stream::Begun;
 
 /// Say something to an agent, as a chat completion.
 ///
@@ -28,49 +23,55 @@ use crate::idempotency::Claimed;
     post,
     path = "/v1/chat/completions",
     tag = "compatible",
-    params(("X-Weir-Session" = Option<String>, Header, description = "The session that goes on.")),
+    params(("X-Weir-Session" = Option<String>, Header, description = "The session that goes on: its id, or `ID@branch`.")),
     request_body = ChatRequest,
     responses(
         (
             status = 200,
             description = "The answer, as JSON or as server-sent events, as `stream` says.",
             content((ChatAnswer = "application/json"), (String = "text/event-stream")),
-            headers(("X-Weir-Session" = String, description = "The session."), ("X-Weir-Run" = String, description = "The run.")),
+            headers(("X-Weir-Session" = String, description = "The session: its id, with `@branch` unless that is `main`."), ("X-Weir-Run" = String, description = "The run.")),
         ),
         (status = "4XX", body = VendorError),
         (status = "5XX", body = VendorError),
     ),
 )]
-pub(super) async fn completions(
-    State(app): State<App>,
-    caller: Caller,
-    claimed: Claimed,
-    headers: HeaderMap,
-    Json(body): Json<Value>,
-) -> Result<Response, Refused> {
-    let (asked, with_usage) = request::read(&Field::root(&body))?;
-    let (agent, stream) = (asked.agent.clone(), asked.stream);
-    let begun = turn::begin(&app, &caller, &claimed, &headers, asked).await?;
-    if stream {
+pub(super) async fn completions(incoming: Incoming) -> Result<Response, Refused> {
+    answer::<Completion>(incoming).await
+}
+
+/// A chat completion.
+struct Completion {
+    /// Whether a stream is to end with what was used.
+    with_usage: bool,
+}
+
+impl Endpoint for Completion {
+    fn read(body: &Field<'_>) -> Result<(Asked, Self), Refused> {
+        let (asked, with_usage) = request::read(body)?;
+        Ok((asked, Self { with_usage }))
+    }
+
+    fn encoder(self, agent: String, begun: &Begun) -> Box<dyn Encoder> {
         let encoder = OpenAi::new(Named { agent, run: begun.run });
-        let encoder = if with_usage { encoder.with_usage() } else { encoder };
-        return streamed(&app, &caller, &begun, Box::new(encoder)).await;
+        Box::new(if self.with_usage { encoder.with_usage() } else { encoder })
     }
-    let told = collect(&app, &begun).await.map_err(|refused| refused.of(&begun))?;
-    let mut message =
-        json!({"role": "assistant", "content": told.text(false).unwrap_or_default(), "refusal": null});
-    if let Some(reasoning) = told.text(true) {
-        message["reasoning_content"] = reasoning.into();
+
+    fn whole(self, agent: String, begun: &Begun, told: Answered) -> Value {
+        let text = told.text(false).unwrap_or_default();
+        let mut message = json!({"role": "assistant", "content": text, "refusal": null});
+        if let Some(reasoning) = told.text(true) {
+            message["reasoning_content"] = reasoning.into();
+        }
+        let stop = openai::reason(told.stop.unwrap_or(StopReason::End));
+        let choice = json!({"index": 0, "message": message, "logprobs": null, "finish_reason": stop});
+        json!({
+            "id": format!("chatcmpl-{}", begun.run),
+            "object": "chat.completion",
+            "created": told.created,
+            "model": agent,
+            "choices": [choice],
+            "usage": openai::usage_of(told.usage),
+        })
     }
-    let stop = openai::reason(told.stop.unwrap_or(StopReason::End));
-    let choice = json!({"index": 0, "message": message, "logprobs": null, "finish_reason": stop});
-    let body = json!({
-        "id": format!("chatcmpl-{}", begun.run),
-        "object": "chat.completion",
-        "created": told.created,
-        "model": agent,
-        "choices": [choice],
-        "usage": openai::usage_of(told.usage),
-    });
-    Ok(answered(&begun, body).into_response())
 }

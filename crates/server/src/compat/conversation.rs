@@ -102,6 +102,11 @@ impl Conversation {
         Ok(said)
     }
 
+    /// Whether something is said in it that can be answered.
+    pub(super) fn check(&self, list: &str) -> Result<(), Refused> {
+        self.last_of_user(list).map(drop)
+    }
+
     /// Where the user's last message is, which must say something and have nothing after it but instructions.
     fn last_of_user(&self, list: &str) -> Result<usize, Refused> {
         let last = self.0.iter().rposition(|turn| turn.speaker == Speaker::User);

@@ -37,7 +37,7 @@ pub(super) struct ResponseRequest {
     /// Text, or a list of items of which the last is the user's message.
     #[schema(value_type = Value)]
     input: Value,
-    /// The response that this one follows: its session goes on.
+    /// The response that this one follows: its session goes on, on a new branch if something has followed it already.
     previous_response_id: Option<String>,
     /// Server-sent events instead of JSON.
     stream: Option<bool>,

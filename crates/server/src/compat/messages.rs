@@ -2,23 +2,18 @@
 
 mod request;
 
-use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde_json::{Value, json};
 use weir_types::StopReason;
 
-use super::answering::{answered, streamed};
-use super::collect::{Said, collect};
+use super::answering::{Endpoint, Incoming, answer};
+use super::collect::{Answered, Said};
 use super::docs::{MessageAnswer, MessageRequest, VendorError};
 use super::fields::Field;
 use super::refused::Refused;
-use super::turn;
-use crate::app::App;
-use crate::auth::Caller;
-use crate::extract::Json;
-use crate::formats::{Anthropic, Named, anthropic};
-use crate::idempotency::Claimed;
+use super::turn::Asked;
+use crate::formats::{Anthropic, Encoder, Named, anthropic};
+use crate::stream::Begun;
 
 /// Say something to an agent, as a message.
 ///
@@ -29,45 +24,47 @@ use crate::idempotency::Claimed;
     post,
     path = "/v1/messages",
     tag = "compatible",
-    params(("X-Weir-Session" = Option<String>, Header, description = "The session that goes on.")),
+    params(("X-Weir-Session" = Option<String>, Header, description = "The session that goes on: its id, or `ID@branch`.")),
     request_body = MessageRequest,
     responses(
         (
             status = 200,
             description = "The answer, as JSON or as server-sent events, as `stream` says.",
             content((MessageAnswer = "application/json"), (String = "text/event-stream")),
-            headers(("X-Weir-Session" = String, description = "The session."), ("X-Weir-Run" = String, description = "The run.")),
+            headers(("X-Weir-Session" = String, description = "The session: its id, with `@branch` unless that is `main`."), ("X-Weir-Run" = String, description = "The run.")),
         ),
         (status = "4XX", body = VendorError),
         (status = "5XX", body = VendorError),
     ),
 )]
-pub(super) async fn messages(
-    State(app): State<App>,
-    caller: Caller,
-    claimed: Claimed,
-    headers: HeaderMap,
-    Json(body): Json<Value>,
-) -> Result<Response, Refused> {
-    let asked = request::read(&Field::root(&body))?;
-    let (agent, stream) = (asked.agent.clone(), asked.stream);
-    let begun = turn::begin(&app, &caller, &claimed, &headers, asked).await?;
-    if stream {
-        let encoder = Anthropic::new(Named { agent, run: begun.run });
-        return streamed(&app, &caller, &begun, Box::new(encoder)).await;
+pub(super) async fn messages(incoming: Incoming) -> Result<Response, Refused> {
+    answer::<Message>(incoming).await
+}
+
+/// A message.
+struct Message;
+
+impl Endpoint for Message {
+    fn read(body: &Field<'_>) -> Result<(Asked, Self), Refused> {
+        Ok((request::read(body)?, Self))
     }
-    let told = collect(&app, &begun).await.map_err(|refused| refused.of(&begun))?;
-    let body = json!({
-        "id": format!("msg_{}", begun.run),
-        "type": "message",
-        "role": "assistant",
-        "model": agent,
-        "content": told.said.iter().map(block).collect::<Vec<_>>(),
-        "stop_reason": anthropic::reason(told.stop.unwrap_or(StopReason::End)),
-        "stop_sequence": null,
-        "usage": anthropic::usage_of(told.usage),
-    });
-    Ok(answered(&begun, body).into_response())
+
+    fn encoder(self, agent: String, begun: &Begun) -> Box<dyn Encoder> {
+        Box::new(Anthropic::new(Named { agent, run: begun.run }))
+    }
+
+    fn whole(self, agent: String, begun: &Begun, told: Answered) -> Value {
+        json!({
+            "id": format!("msg_{}", begun.run),
+            "type": "message",
+            "role": "assistant",
+            "model": agent,
+            "content": told.said.iter().map(block).collect::<Vec<_>>(),
+            "stop_reason": anthropic::reason(told.stop.unwrap_or(StopReason::End)),
+            "stop_sequence": null,
+            "usage": anthropic::usage_of(told.usage),
+        })
+    }
 }
 
 fn block(said: &Said) -> Value {

@@ -13,6 +13,7 @@ use weir_types::{FailureClass, StopReason};
 
 use super::answering::ids;
 use crate::error::Error;
+use crate::guard::REQUEST_ID;
 use crate::stream::Begun;
 
 /// Too much to do; Anthropic's own status.
@@ -185,18 +186,19 @@ impl IntoResponse for Refused {
 }
 
 /// Gives whatever went wrong with a request of a vendor's client the shape that client knows, wherever in the server that was.
-/// Whatever is answered says which request it belongs to.
+/// Whatever is answered says which request it belongs to, by the id that the guard has given it.
 pub(crate) async fn shaped(request: Request, next: Next) -> Response {
     let Some(vendor) = Vendor::of(request.uri().path(), request.headers()) else {
         return next.run(request).await;
     };
     let response = next.run(request).await;
-    let id = request_id();
+    let id = response.headers().get(REQUEST_ID).cloned();
+    let named = id.as_ref().and_then(|id| id.to_str().ok()).unwrap_or_default();
     let of_ours = response.extensions().get::<Arc<Error>>().map(|error| Arc::new(Refused::from(&**error)));
     let refused = response.extensions().get::<Arc<Refused>>().cloned().or(of_ours);
     let mut response = match refused {
         Some(refused) => {
-            let mut shaped = refused.shaped(vendor, &id);
+            let mut shaped = refused.shaped(vendor, named);
             // Such as who may try again, and when.
             for (name, value) in response.headers() {
                 let of_body = name == "content-type" || name == "content-length";
@@ -208,19 +210,8 @@ pub(crate) async fn shaped(request: Request, next: Next) -> Response {
         }
         None => response,
     };
-    let name = match vendor {
-        Vendor::OpenAi => HeaderName::from_static("x-request-id"),
-        Vendor::Anthropic => HeaderName::from_static("request-id"),
-    };
-    if let Ok(value) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(name, value);
+    if let (Vendor::Anthropic, Some(id)) = (vendor, id) {
+        response.headers_mut().insert(HeaderName::from_static("request-id"), id);
     }
     response
-}
-
-fn request_id() -> String {
-    let mut random = [0; 12];
-    // Without randomness it is still an id, only not a unique one.
-    let _ = getrandom::fill(&mut random);
-    random.iter().fold("req_".to_owned(), |id, byte| format!("{id}{byte:02x}"))
 }

@@ -3,67 +3,72 @@
 mod encoder;
 mod request;
 
-use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde_json::{Value, json};
 use weir_types::StopReason;
 
 use self::encoder::{Responses, Snapshot};
-use super::answering::{answered, streamed};
-use super::collect::collect;
+use super::answering::{Endpoint, Incoming, answer};
+use super::collect::Answered;
 use super::docs::{ResponseAnswer, ResponseRequest, VendorError};
 use super::fields::Field;
 use super::refused::Refused;
-use super::turn;
-use crate::app::App;
-use crate::auth::Caller;
-use crate::extract::Json;
-use crate::idempotency::Claimed;
+use super::turn::Asked;
+use crate::formats::Encoder;
+use crate::stream::Begun;
 
 /// Say something to an agent, as a response.
 ///
 /// Without `X-Weir-Session` or `previous_response_id` a new session begins with the whole input as its history; with one of them, that session goes
-/// on with what the user said after the newest answer. The run goes on when the client leaves; `GET /sessions/{id}/runs/{run}/stream` takes its stream
+/// on with what the user said after the newest answer. A `previous_response_id` that is not the newest answer of its session forks it after that one. The run goes on when the client leaves; `GET /sessions/{id}/runs/{run}/stream` takes its stream
 /// up again, in another format.
 #[utoipa::path(
     post,
     path = "/v1/responses",
     tag = "compatible",
-    params(("X-Weir-Session" = Option<String>, Header, description = "The session that goes on.")),
+    params(("X-Weir-Session" = Option<String>, Header, description = "The session that goes on: its id, or `ID@branch`.")),
     request_body = ResponseRequest,
     responses(
         (
             status = 200,
             description = "The answer, as JSON or as server-sent events, as `stream` says.",
             content((ResponseAnswer = "application/json"), (String = "text/event-stream")),
-            headers(("X-Weir-Session" = String, description = "The session."), ("X-Weir-Run" = String, description = "The run.")),
+            headers(("X-Weir-Session" = String, description = "The session: its id, with `@branch` unless that is `main`."), ("X-Weir-Run" = String, description = "The run.")),
         ),
         (status = "4XX", body = VendorError),
         (status = "5XX", body = VendorError),
     ),
 )]
-pub(super) async fn create(
-    State(app): State<App>,
-    caller: Caller,
-    claimed: Claimed,
-    headers: HeaderMap,
-    Json(body): Json<Value>,
-) -> Result<Response, Refused> {
-    let asked = request::read(&Field::root(&body))?;
-    let (model, stream, previous) = (asked.agent.clone(), asked.stream, asked.previous.clone());
-    let begun = turn::begin(&app, &caller, &claimed, &headers, asked).await?;
-    let mut snapshot = Snapshot::new(&begun, model, previous);
-    if stream {
-        return streamed(&app, &caller, &begun, Box::new(Responses::new(snapshot))).await;
+pub(super) async fn create(incoming: Incoming) -> Result<Response, Refused> {
+    answer::<Reply>(incoming).await
+}
+
+/// A response.
+struct Reply {
+    /// The one that it follows.
+    previous: Option<String>,
+}
+
+impl Endpoint for Reply {
+    fn read(body: &Field<'_>) -> Result<(Asked, Self), Refused> {
+        let asked = request::read(body)?;
+        let previous = asked.previous.clone();
+        Ok((asked, Self { previous }))
     }
-    let told = collect(&app, &begun).await.map_err(|refused| refused.of(&begun))?;
-    snapshot.created_at = told.created;
-    for said in &told.said {
-        snapshot.say(said.reasoning, &said.text);
+
+    fn encoder(self, agent: String, begun: &Begun) -> Box<dyn Encoder> {
+        Box::new(Responses::new(Snapshot::new(begun, agent, self.previous)))
     }
-    snapshot.finish(told.stop.unwrap_or(StopReason::End), told.usage);
-    Ok(answered(&begun, snapshot.json()).into_response())
+
+    fn whole(self, agent: String, begun: &Begun, told: Answered) -> Value {
+        let mut snapshot = Snapshot::new(begun, agent, self.previous);
+        snapshot.created_at = told.created;
+        for said in &told.said {
+            snapshot.say(said.reasoning, &said.text);
+        }
+        snapshot.finish(told.stop.unwrap_or(StopReason::End), told.usage);
+        snapshot.json()
+    }
 }
 
 /// What was used, in the words of responses.

@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;
 use crate::idempotency::Claimed;
-use crate::stream::{self, Begun, Turn};
+use crate::stream::{self, Begun, Prefix, Turn};
 
 /// Why the client's own tools are refused.
 pub(super) const NO_TOOLS: &str =
@@ -56,22 +56,27 @@ pub(super) async fn begin(
         Some(id) => Some(previous_response(app, caller, id).await?),
         None => None,
     };
-    let session = match (named, previous) {
-        (Some(named), Some((of, _))) if named != of => {
-            let why = "belongs to another session than `X-Weir-Session` names: send one of them";
-            return Err(Refused::field("previous_response_id", why));
-        }
-        (named, previous) => {
-            let run = previous.as_ref().map(|(_, run)| *run);
-            named.or(previous.map(|(of, _)| of)).map(|address| (address, run))
-        }
-    };
-    let turn = match session {
-        Some((address, run)) => {
-            let session = app.engine.state(&address, None).await.map_err(Error::from)?;
-            check(&session, &agent, run)?;
+    if let (Some(named), Some(previous)) = (&named, &previous)
+        && *named != previous.address
+    {
+        let why = "belongs to another session than `X-Weir-Session` names: send one of them";
+        return Err(Refused::field("previous_response_id", why));
+    }
+    let turn = match named.or_else(|| Some(previous.as_ref()?.address.clone())) {
+        Some(address) => {
+            let mut session = app.engine.state(&address, None).await.map_err(Error::from)?;
+            check(&session, &agent)?;
+            conversation.check(list)?;
+            let fork = match previous {
+                Some(previous) => fork_after(app, claimed, &session, &previous).await?,
+                None => None,
+            };
+            if let Some(fork) = &fork {
+                session = app.engine.state(fork, None).await.map_err(Error::from)?;
+            }
             let content = conversation.goes_on(&session, list)?;
-            Turn { agent, session: Some(address), labels: Default::default(), history: Vec::new(), content }
+            let session = Some(fork.unwrap_or(address));
+            Turn { agent, session, labels: Default::default(), history: Vec::new(), content }
         }
         None => {
             let Beginning { history, said } = conversation.begins(list)?;
@@ -81,31 +86,38 @@ pub(super) async fn begin(
     Ok(stream::begin(app, caller, claimed, turn).await?)
 }
 
+/// A branch that begins after a response, unless that is the newest there.
+async fn fork_after(
+    app: &App,
+    claimed: &Claimed,
+    session: &Session,
+    previous: &Begun,
+) -> Result<Option<Address>, Refused> {
+    let newest = session.run.as_ref().map(|run| run.id).or(session.ended.as_ref().map(|ended| ended.run));
+    // What was done already is found by its request, wherever it was done.
+    if newest == Some(previous.run) || claimed.earlier().is_some() {
+        return Ok(None);
+    }
+    let Some(end) = stream::end_of(app, previous).await? else { return Ok(None) };
+    Ok(Some(stream::branch_off(app, claimed, &previous.address, end, Prefix::Fork).await?))
+}
+
 /// The session that the client names, if it does and it is theirs.
 async fn named_session(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<Option<Address>, Refused> {
     let Some(value) = headers.get(SESSION) else { return Ok(None) };
     let value = value.to_str().map_err(|_| Error::missing("session"))?.trim();
-    let (id, branch) = match value.split_once('@') {
-        Some((id, branch)) => (id, Some(branch)),
-        None => (value, None),
-    };
-    Ok(Some(access::session(app, caller, id, branch).await?))
+    Ok(Some(access::session_to_change(app, caller, value, None).await?))
 }
 
-/// A session goes on with its own agent, after its newest answer.
-fn check(session: &Session, agent: &str, previous: Option<RunId>) -> Result<(), Refused> {
-    if let Some(created) = &session.created
-        && created.agent != agent
-    {
-        let why = format!("must be `{}`: the session is a conversation with that one", created.agent);
-        return Err(Refused::field("model", why));
+/// A session goes on with its own agent.
+fn check(session: &Session, agent: &str) -> Result<(), Refused> {
+    match &session.created {
+        Some(created) if created.agent != agent => {
+            let why = format!("must be `{}`: the session is a conversation with that one", created.agent);
+            Err(Refused::field("model", why))
+        }
+        _ => Ok(()),
     }
-    let newest = session.run.as_ref().map(|run| run.id).or(session.ended.as_ref().map(|ended| ended.run));
-    if previous.is_some() && previous != newest {
-        let why = "is not the newest answer of its session: go on with that one, or fork the session";
-        return Err(Refused::field("previous_response_id", why));
-    }
-    Ok(())
 }
 
 /// The id of a response: it names the session and the run.
@@ -117,8 +129,8 @@ pub(super) fn response_id(address: &Address, run: RunId) -> String {
     }
 }
 
-/// The session and the run of a response that is the caller's own.
-async fn previous_response(app: &App, caller: &Caller, id: &str) -> Result<(Address, RunId), Refused> {
+/// The run of a response that is the caller's own.
+async fn previous_response(app: &App, caller: &Caller, id: &str) -> Result<Begun, Refused> {
     let missing = || {
         let id: String = id.chars().take(200).collect();
         Refused::new(
@@ -130,11 +142,10 @@ async fn previous_response(app: &App, caller: &Caller, id: &str) -> Result<(Addr
     let mut parts = id.strip_prefix("resp_").ok_or_else(missing)?.splitn(3, '_');
     let (session, run, branch) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
     let run: RunId = run.and_then(|run| run.parse().ok()).ok_or_else(missing)?;
-    let address = access::session(app, caller, session, branch)
+    let address = access::session_to_change(app, caller, session, branch)
         .await
         .map_err(|error| if error.status == StatusCode::NOT_FOUND { missing() } else { error.into() })?;
     stream::locate(app, &address, run)
         .await
-        .map_err(|error| if error.status == StatusCode::NOT_FOUND { missing() } else { error.into() })?;
-    Ok((address, run))
+        .map_err(|error| if error.status == StatusCode::NOT_FOUND { missing() } else { error.into() })
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use weir_journal::lines::{Positions, to_line};
 use weir_kernel::Body;
-use weir_types::{Seq, Stop, StopReason};
+use weir_types::{Seq, StopReason};
 
 use super::Encoder;
 use crate::stream::{Chunk, End, Item};
@@ -12,9 +12,16 @@ use crate::stream::{Chunk, End, Item};
 ///
 /// The name of an SSE event is the kind of the event; its data is the event as `/sessions/{id}/events` shows it. A piece of an answer is
 /// `text.delta`, without a place in the journal. `reset` takes back the pieces of an attempt that is gone. `end` is last and tells why.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Native {
+    positions: Positions,
     stop: Option<StopReason>,
+}
+
+impl Native {
+    pub(crate) fn new(positions: Positions) -> Self {
+        Self { positions, stop: None }
+    }
 }
 
 #[derive(Serialize)]
@@ -45,8 +52,8 @@ impl Encoder for Native {
     fn encode(&mut self, item: &Item, out: &mut Vec<Chunk>) {
         out.push(match item {
             Item::Event(told) => {
-                self.stop = told.body.as_deref().and_then(stop).or(self.stop);
-                Chunk::named(told.event.kind.to_string(), to_line(&told.event, Positions::Shown))
+                self.stop = told.body.as_deref().and_then(over).or(self.stop);
+                Chunk::named(told.event.kind.to_string(), to_line(&told.event, self.positions))
             }
             Item::Piece(piece) => {
                 let delta = Delta {
@@ -77,15 +84,6 @@ impl Encoder for Native {
 }
 
 /// Why a run is over, if it is with this.
-fn stop(body: &Body) -> Option<StopReason> {
-    Some(match body {
-        Body::RunFinished(finished) => match finished.stop {
-            Stop::End | Stop::ToolUse | Stop::Paused => StopReason::End,
-            Stop::MaxTokens => StopReason::MaxTokens,
-            Stop::Refused => StopReason::Refused,
-        },
-        Body::RunErrored(_) => StopReason::Failed,
-        Body::RunCancelled(_) => StopReason::Cancelled,
-        _ => return None,
-    })
+fn over(body: &Body) -> Option<StopReason> {
+    weir_engine::stop_of(body).filter(|stop| !stop.is_parked())
 }

@@ -35,7 +35,6 @@ impl OpenAi {
     }
 
     /// The same, with what was used in the last chunk.
-    #[allow(dead_code, reason = "for the compatible endpoints")]
     pub(crate) fn with_usage(self) -> Self {
         Self { include_usage: true, ..self }
     }

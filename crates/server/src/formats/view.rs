@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use weir_kernel::{Body, Outcome};
 use weir_models::Channel;
-use weir_types::{Block, CallId, Json, Seq, Stop, StopReason, Timestamp, Usage};
+use weir_types::{Block, CallId, Json, Seq, StopReason, Timestamp, Usage};
 
 use crate::stream::{Asked, End, Item, Piece};
 
@@ -117,6 +117,15 @@ impl Viewer {
                 self.calls.clear();
                 Part::Answered
             }
+            // What brought no answer was paid for as well.
+            Body::ModelFailed(failed) => {
+                self.usage += failed.usage;
+                return Vec::new();
+            }
+            Body::ContextCompacted(compacted) => {
+                self.usage += compacted.usage;
+                return Vec::new();
+            }
             // What someone outside asked for is not the agent's.
             Body::ToolRequested(call) if call.key.is_some() => return Vec::new(),
             Body::ToolRequested(call) => {
@@ -145,12 +154,7 @@ impl Viewer {
             },
             Body::RunFinished(finished) => {
                 self.is_over = true;
-                let stop = match finished.stop {
-                    Stop::End | Stop::ToolUse | Stop::Paused => StopReason::End,
-                    Stop::MaxTokens => StopReason::MaxTokens,
-                    Stop::Refused => StopReason::Refused,
-                };
-                Part::Finish { stop, usage: finished.usage }
+                Part::Finish { stop: finished.stop.into(), usage: finished.usage }
             }
             Body::RunErrored(errored) => self.broken(StopReason::Failed, errored.message.clone()),
             Body::RunCancelled(_) => self.broken(StopReason::Cancelled, "the run was cancelled".to_owned()),

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use axum::BoxError;
 use axum::body::{Body, Bytes, HttpBody};
+use futures_util::StreamExt;
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
+use tokio_util::task::TaskTracker;
 
 /// What a body has to come in at, in the long run. Slower is no network that anybody has, but a connection held on purpose.
 const BYTES_PER_SECOND_MIN: u64 = 32 * 1024;
@@ -18,16 +20,33 @@ const BYTES_PER_SECOND_MIN: u64 = 32 * 1024;
 #[error("the body took too long to arrive")]
 pub(crate) struct Late;
 
-/// A body that fails with [`Late`] if it stays away: it has this long, and longer the more of it has come.
-pub(super) fn arriving(body: Body, patience: Duration) -> Body {
+/// How much of a body is read that nobody wants, and for how long. Whoever is still sending when the connection ends may never hear the
+/// answer.
+const UNWANTED_BYTES_MAX: usize = 16 * 1024 * 1024;
+const UNWANTED_FOR: Duration = Duration::from_secs(2);
+
+/// A body that fails with [`Late`] if it stays away: it has this long, and longer the more of it has come. What is left of it when it is
+/// dropped is thrown away by one of `tasks`, if there are any.
+pub(super) fn arriving(body: Body, patience: Duration, tasks: Option<TaskTracker>) -> Body {
     if body.is_end_stream() {
         return body;
     }
-    Body::new(Arriving { body, began: Instant::now(), patience, bytes: 0, sleep: None })
+    Body::new(Arriving {
+        body,
+        began: Instant::now(),
+        patience,
+        bytes: 0,
+        sleep: None,
+        is_over: false,
+        tasks,
+    })
 }
 
 struct Arriving {
     body: Body,
+    /// It has ended, failed, or is not waited for any more.
+    is_over: bool,
+    tasks: Option<TaskTracker>,
     began: Instant,
     patience: Duration,
     bytes: u64,
@@ -45,6 +64,7 @@ impl HttpBody for Arriving {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
+            this.is_over = !matches!(frame, Some(Ok(_)));
             if let Some(Ok(frame)) = &frame {
                 this.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
                 let extra = Duration::from_secs(this.bytes / BYTES_PER_SECOND_MIN);
@@ -57,6 +77,7 @@ impl HttpBody for Arriving {
         let until = this.began + this.patience;
         let sleep = this.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
         ready!(sleep.as_mut().poll(context));
+        this.is_over = true;
         Poll::Ready(Some(Err(Late.into())))
     }
 
@@ -66,6 +87,25 @@ impl HttpBody for Arriving {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        let is_left = !self.is_over && !self.body.is_end_stream();
+        if let Some(tasks) = self.tasks.as_ref().filter(|_| is_left) {
+            tasks.spawn(throw_away(std::mem::take(&mut self.body)));
+        }
+    }
+}
+
+async fn throw_away(body: Body) {
+    let mut pieces = body.into_data_stream();
+    let (until, mut bytes) = (Instant::now() + UNWANTED_FOR, 0);
+    while bytes <= UNWANTED_BYTES_MAX
+        && let Ok(Some(Ok(piece))) = tokio::time::timeout_at(until, pieces.next()).await
+    {
+        bytes += piece.len();
     }
 }
 

@@ -25,7 +25,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 }
 
 /// A message of MCP (JSON-RPC 2.0) to the agent: `initialize`, `tools/list`, `tools/call`. The agent is a tool of its own name; a call
-/// that sends a progress token is told of every model and tool call while it works.
+/// that sends a progress token is told of every model and tool call while it works. One with a `weir/idempotency-key` in its `_meta`, or an
+/// `Idempotency-Key`, is one turn however often it is repeated.
 #[utoipa::path(
     post, path = "/agents/{name}/mcp", tag = "mcp", params(("name" = String, Path)),
     request_body(content = Object, content_type = "application/json"),

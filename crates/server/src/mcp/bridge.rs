@@ -98,7 +98,7 @@ enum Refused {
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         match self {
-            Self::Closed => Error::missing("page").into_response(),
+            Self::Closed => Error::no_page().into_response(),
             Self::Unauthorized => {
                 let error = Error::new(
                     StatusCode::UNAUTHORIZED,

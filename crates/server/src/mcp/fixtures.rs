@@ -18,7 +18,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 
 async fn fixtures(State(app): State<App>, caller: Caller, request: Request) -> Response {
     if !app.settings.mcp_fixtures {
-        return Error::missing("page").into_response();
+        return Error::no_page().into_response();
     }
     response(app.mcp.fixtures.enter_fixtures(request, &caller.principal, &conformance_fixtures()).await).await
 }

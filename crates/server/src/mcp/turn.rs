@@ -3,19 +3,22 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use futures_util::FutureExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use weir_engine::{Address, Approval, Engine, EngineError, New, Outcome, Said, Update, Updates};
-use weir_journal::now;
-use weir_kernel::{ApprovalDenied, ApprovalGranted, Body, Scope};
+use weir_engine::{Address, Approval, Engine, EngineError, New, Outcome, Update, Updates};
+use weir_kernel::Body;
 use weir_mcp::serving::{Ask, Asking, Given, Incoming, Progress, Refusal};
 use weir_types::{Block, CallId, Seq, StopReason, Usage};
 
 use crate::access;
+use crate::api::chat;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::decisions::{self, Answer, Undecided};
 use crate::error::Error;
+use crate::idempotency::{self, Claimed, UnderWay};
 
 /// How long a person who is asked through their client has to answer.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
@@ -84,36 +87,74 @@ pub(super) async fn take(
         Ok(arguments) => arguments,
         Err(error) => return Ok(failed(format!("the arguments do not fit: {error}"))),
     };
-    match converse(app, caller, agent, arguments, &incoming).await {
+    // As long as this is held, whoever repeats the call waits.
+    let (claimed, _under_way) = match claimed(app, caller, agent, &incoming).await {
+        Some(Ok((claimed, under_way))) => (claimed, Some(under_way)),
+        Some(Err(error)) => return not_done(error),
+        None => (Claimed::default(), None),
+    };
+    let came = converse(app, caller, agent, arguments, &claimed, &incoming).await;
+    claimed.let_go(app, caller).await;
+    match came {
         Ok((address, outcome)) => Ok(given(&address, &outcome)),
-        Err(error) if error.status.is_server_error() => Err(Refusal::internal(error.message)),
-        Err(error) => Ok(failed(format!("{}: {}", error.message, error.help))),
+        Err(error) => not_done(error),
     }
 }
 
-async fn converse(
+/// A model can mend what it said, and come back later; a key is its client's.
+fn not_done(error: Error) -> Result<Given, Refusal> {
+    match error.status {
+        status if status.is_server_error() => Err(Refusal::internal(error.message)),
+        StatusCode::UNPROCESSABLE_ENTITY => Err(Refusal::invalid_params(error.message)),
+        _ => Ok(failed(format!("{}: {}", error.message, error.help))),
+    }
+}
+
+/// A call with a key is found again by it, after any restart; nothing, if it has none.
+async fn claimed(
+    app: &App,
+    caller: &Caller,
+    agent: &str,
+    incoming: &Incoming,
+) -> Option<Result<(Claimed, UnderWay), Error>> {
+    let key = incoming.key.as_deref()?;
+    let place = format!("/agents/{agent}/mcp");
+    let call = idempotency::call(app, caller, &place, key, incoming.arguments.as_str().as_bytes());
+    tokio::select! {
+        claimed = call => Some(claimed),
+        () = incoming.cancelled.cancelled() => Some(Err(Error::bad("cancelled", "call it again"))),
+    }
+}
+
+/// What was said where, and what was there before.
+struct Begun {
+    address: Address,
+    /// The message.
+    said: Seq,
+    /// Whoever wants to know how far it is hears all of what comes after this.
+    before: Seq,
+}
+
+/// Says it, unless the same call has said it before.
+async fn begun(
     app: &App,
     caller: &Caller,
     agent: &str,
     arguments: Arguments,
-    incoming: &Incoming,
-) -> Result<(Address, Outcome), Error> {
-    if arguments.message.trim().is_empty() {
-        return Err(Error::bad("there is nothing in `message`", "say something"));
+    claimed: &Claimed,
+) -> Result<Begun, Error> {
+    if let Some((address, said)) = claimed.earlier() {
+        return Ok(Begun { address, said, before: said });
     }
-    let said = Said {
-        content: vec![Block::text(arguments.message)],
-        runtime: BTreeMap::from([("time".to_owned(), now().to_string())]),
-        actor: caller.principal.clone(),
-    };
-    let engine = &app.engine;
-    // What is said and what it leads to may be written down together: whoever wants to know how far it is hears all of it.
-    let (address, before) = match arguments.session {
+    let said = chat::said(caller, vec![Block::text(arguments.message)]);
+    let engine = claimed.engine(app);
+    // What is said and what it leads to may be written down together.
+    match arguments.session {
         Some(session) => {
-            let address = own_session(app, caller, agent, &session).await?;
+            let address = access::session_with(app, caller, agent, &session, None).await?;
             let head = app.journal.head(&address.branch_id()).await?;
-            engine.say(&address, said).await?;
-            (address, head.map_or(Seq(0), |head| head.seq))
+            let said = engine.say(&address, said).await?;
+            Ok(Begun { address, said, before: head.map_or(Seq(0), |head| head.seq) })
         }
         None => {
             let address = engine.new_address();
@@ -123,12 +164,27 @@ async fn converse(
                 groups: caller.groups.clone(),
                 ..New::default()
             };
-            engine.begin(&address, new, said).await?;
-            (address, Seq(0))
+            let said = engine.begin(&address, new, said).await?;
+            Ok(Begun { address, said, before: Seq(0) })
         }
-    };
+    }
+}
+
+async fn converse(
+    app: &App,
+    caller: &Caller,
+    agent: &str,
+    arguments: Arguments,
+    claimed: &Claimed,
+    incoming: &Incoming,
+) -> Result<(Address, Outcome), Error> {
+    if arguments.message.trim().is_empty() {
+        return Err(Error::bad("there is nothing in `message`", "say something"));
+    }
+    let Begun { address, said, before } = begun(app, caller, agent, arguments, claimed).await?;
+    let engine = &app.engine;
     let mut following = Following { updates: engine.watch(&address, before), names: BTreeMap::new() };
-    let mut outcome = following.settled(engine, &address, caller, incoming).await?;
+    let mut outcome = following.settled(app, &address, caller, incoming).await?;
     // Whoever sits before the client may decide, if they are someone who may.
     for _ in 0..ASKED_MAX {
         let Some(asking) = incoming.asking.as_ref().filter(|_| outcome.stop == StopReason::Approval) else {
@@ -137,21 +193,20 @@ async fn converse(
         if !decided(app, caller, asking, &outcome.approvals).await? {
             break;
         }
-        outcome = following.settled(engine, &address, caller, incoming).await?;
+        outcome = following.settled(app, &address, caller, incoming).await?;
     }
+    // The session may have gone on since, by others or before the call was repeated.
+    let outcome = chat::of_message(app, &address, said, outcome).await?;
     Ok((address, outcome))
 }
 
-/// A session of whoever asks, with this agent.
-async fn own_session(app: &App, caller: &Caller, agent: &str, id: &str) -> Result<Address, Error> {
-    let address = access::session(app, caller, id, None).await?;
-    let listed = app.journal.listed(&address.branch_id()).await?;
-    // Whoever sees the sessions of others may look at them, and not speak in their place.
-    let is_theirs = listed.is_some_and(|listed| {
-        (listed.attrs.principal.as_deref(), listed.attrs.agent.as_deref())
-            == (Some(&caller.principal), Some(agent))
-    });
-    if is_theirs { Ok(address) } else { Err(Error::missing("session")) }
+/// What is told when the server goes before the run is done.
+fn goes_on(address: &Address) -> Error {
+    let message = format!(
+        "the server stops, and the run goes on: call again with the same idempotency key, or in session {}",
+        address.session
+    );
+    Error::new(StatusCode::SERVICE_UNAVAILABLE, "server::stopping", message, "call again later")
 }
 
 /// A session that is followed for whoever wants to know how far it is.
@@ -165,13 +220,15 @@ impl Following {
     /// Waits until the session has nothing to do, and tells what it does. Whoever asks for it to stop makes it stop.
     async fn settled(
         &mut self,
-        engine: &Engine,
+        app: &App,
         address: &Address,
         caller: &Caller,
         incoming: &Incoming,
     ) -> Result<Outcome, Error> {
+        let engine = &app.engine;
         let settled = engine.settle(address).fuse();
-        tokio::pin!(settled);
+        let about_to_stop = chat::about_to_stop(app);
+        tokio::pin!(settled, about_to_stop);
         let mut is_cancelled = false;
         loop {
             tokio::select! {
@@ -189,6 +246,7 @@ impl Following {
                     is_cancelled = true;
                     engine.cancel(address, &caller.principal).await?;
                 }
+                () = &mut about_to_stop => return Err(goes_on(address)),
             }
         }
     }
@@ -240,7 +298,7 @@ impl Following {
 /// Asks whoever sits before the client about the first call that waits. True, if they have decided.
 async fn decided(app: &App, caller: &Caller, asking: &Asking, approvals: &[Approval]) -> Result<bool, Error> {
     let Some(approval) = approvals.first() else { return Ok(false) };
-    if !app.engine.may_decide(approval, caller.who()).await? {
+    if !decisions::can_be_asked(&app.engine, caller, approval).await? {
         return Ok(false);
     }
     let message = format!("{}\n\n{} {}", approval.why, approval.tool, approval.input.as_str());
@@ -255,25 +313,17 @@ async fn decided(app: &App, caller: &Caller, asking: &Asking, approvals: &[Appro
     let Some(answer) = asking.ask(Ask { message, schema, patience: PATIENCE }).await else {
         return Ok(false);
     };
-    let (by, groups) = (caller.principal.clone(), caller.groups.clone());
     let decision = match answer.get("approve").and_then(Value::as_bool) {
-        Some(true) => {
-            let (call, input_hash) = (approval.id, approval.input_hash);
-            let granted = ApprovalGranted { call, by, groups, input_hash, input: None, scope: Scope::Once };
-            app.engine.approve(&approval.address, granted).await
-        }
+        Some(true) => Answer::yes(),
         Some(false) => {
-            let message = answer.get("message").and_then(Value::as_str).map(str::to_owned);
-            app.engine
-                .deny(&approval.address, ApprovalDenied { call: approval.id, by, groups, message })
-                .await
+            Answer::No { message: answer.get("message").and_then(Value::as_str).map(str::to_owned) }
         }
         None => return Ok(false),
     };
-    match decision {
+    match decisions::decide(&app.engine, caller, &approval.address, approval.id, approvals, decision).await {
         Ok(_) => Ok(true),
         // Somebody else has decided meanwhile: whatever came of that is what comes of this.
-        Err(EngineError::Approval(_)) => Ok(true),
+        Err(Undecided::Refused(EngineError::Approval(_))) => Ok(true),
         Err(error) => Err(error.into()),
     }
 }

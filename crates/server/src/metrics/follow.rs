@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use serde::Deserialize;
+use weir_engine::stop_of;
 use weir_journal::ReadError;
-use weir_kernel::{Body, Limit, Parked};
-use weir_types::{Event, NanoUsd, Stop, StopReason, Usage};
+use weir_kernel::Body;
+use weir_types::{Kind, NanoUsd, Usage};
 
 use super::Metrics;
 use crate::app::App;
@@ -34,25 +35,25 @@ pub(crate) async fn follow(app: App) {
 async fn from_now_on(app: &App) -> Result<(), ReadError> {
     let mut tail = app.journal.tail_all(app.journal.end().await?);
     while let Some(event) = tail.next().await {
-        count(&app.metrics, &*event?);
+        let event = event?;
+        if event.stream.as_str().starts_with("session:") {
+            count(&app.metrics, &event.kind, &event.payload);
+        }
     }
     Ok(())
 }
 
-fn count(metrics: &Metrics, event: &Event) {
-    if !event.stream.as_str().starts_with("session:") {
-        return;
-    }
-    match event.kind.as_str() {
-        // The answer itself is not read for what it cost.
-        "assistant.message" => {
-            if let Ok(Spent { usage, cost }) = serde_json::from_slice(&event.payload) {
+fn count(metrics: &Metrics, kind: &Kind, payload: &[u8]) {
+    match kind.as_str() {
+        // What was said is not read for what it cost. What brought no answer was paid for as well.
+        "assistant.message" | "model.failed" | "context.compacted" => {
+            if let Ok(Spent { usage, cost }) = serde_json::from_slice(payload) {
                 metrics.spent(usage, cost);
             }
         }
         "run.finished" | "run.errored" | "run.cancelled" | "run.parked" => {
-            if let Ok(Some(body)) = Body::decode(&event.kind, &event.payload)
-                && let Some(reason) = reason(&body)
+            if let Ok(Some(body)) = Body::decode(kind, payload)
+                && let Some(reason) = stop_of(&body)
             {
                 metrics.ended(reason.as_str());
             }
@@ -63,27 +64,49 @@ fn count(metrics: &Metrics, event: &Event) {
 
 #[derive(Deserialize)]
 struct Spent {
+    #[serde(default)]
     usage: Usage,
+    #[serde(default)]
     cost: NanoUsd,
 }
 
-/// Why a run ended, in the words that every answer has for it.
-fn reason(body: &Body) -> Option<StopReason> {
-    Some(match body {
-        Body::RunFinished(body) => match body.stop {
-            Stop::End | Stop::ToolUse | Stop::Paused => StopReason::End,
-            Stop::MaxTokens => StopReason::MaxTokens,
-            Stop::Refused => StopReason::Refused,
-        },
-        Body::RunErrored(_) => StopReason::Failed,
-        Body::RunCancelled(_) => StopReason::Cancelled,
-        Body::RunParked(body) => match body.why {
-            Parked::Limit { limit: Limit::Iterations, .. } => StopReason::Iterations,
-            Parked::Limit { .. } | Parked::Budget { .. } => StopReason::Budget,
-            Parked::Loop { .. } | Parked::Halted | Parked::Crashes { .. } | Parked::Storage { .. } => {
-                StopReason::Halted
-            }
-        },
-        _ => return None,
-    })
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn told(metrics: &Metrics, kind: &str, payload: &Value) {
+        count(metrics, &kind.parse().unwrap(), payload.to_string().as_bytes());
+    }
+
+    #[test]
+    fn what_brought_no_answer_is_counted_too() {
+        let metrics = Metrics::default();
+        let spent = |input: u64, nano: u64| json!({"usage": {"input_tokens": input, "output_tokens": 1, "cache_read_tokens": 0, "cache_write_tokens": 0}, "cost": nano});
+        told(&metrics, "assistant.message", &spent(100, 5));
+        told(&metrics, "model.failed", &spent(20, 7));
+        told(&metrics, "context.compacted", &spent(3, 11));
+        // One that failed before anything was used.
+        told(&metrics, "model.failed", &json!({"class": "transport"}));
+        let tokens = *metrics.tokens.lock().unwrap();
+        assert_eq!((tokens.input_tokens, tokens.output_tokens), (123, 3));
+        assert_eq!(metrics.nano_usd.load(Ordering::Relaxed), 23);
+    }
+
+    #[test]
+    fn runs_are_counted_by_why_they_stop() {
+        let metrics = Metrics::default();
+        let why = json!({"why": {"reason": "limit", "limit": "iterations", "max": 3}});
+        let finished = json!({"stop": "max_tokens", "usage": Usage::default(), "cost": 0});
+        told(&metrics, "run.finished", &finished);
+        told(&metrics, "run.errored", &json!({"class": "auth", "message": "no"}));
+        told(&metrics, "run.cancelled", &json!({}));
+        told(&metrics, "run.parked", &why);
+        told(&metrics, "run.started", &json!({}));
+        let counted: Vec<_> = metrics.runs().iter().map(|(why, count)| (*why, *count)).collect();
+        assert_eq!(counted, [("cancelled", 1), ("failed", 1), ("iterations", 1), ("max_tokens", 1)]);
+    }
 }

@@ -113,3 +113,62 @@ fn resident_bytes() -> Option<u64> {
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes * 1_024)
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{Method, StatusCode};
+    use weir_types::{NanoUsd, Usage};
+
+    use super::*;
+
+    fn text(write: impl Fn(&Metrics, &mut Text), metrics: &Metrics) -> Vec<String> {
+        let mut text = Text(String::new());
+        write(metrics, &mut text);
+        text.0.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_was_spent_is_told_in_tokens_and_dollars() {
+        let metrics = Metrics::default();
+        let usage =
+            Usage { input_tokens: 40, output_tokens: 30, cache_read_tokens: 20, cache_write_tokens: 10 };
+        for _ in 0..2 {
+            metrics.spent(usage, NanoUsd(750_000_001));
+        }
+        metrics.ended("end");
+        let expected = [
+            "weir_runs_total{stop=\"end\"} 1",
+            "weir_tokens_total{kind=\"input\"} 80",
+            "weir_tokens_total{kind=\"output\"} 60",
+            "weir_tokens_total{kind=\"cache_read\"} 40",
+            "weir_tokens_total{kind=\"cache_write\"} 20",
+            "weir_cost_usd_total 1.500000002",
+        ];
+        assert_eq!(text(runs, &metrics), expected);
+    }
+
+    #[test]
+    fn a_bucket_holds_what_is_not_slower_than_it_says() {
+        let metrics = Metrics::default();
+        for millis in [1, 3, 3, 40, 500_000] {
+            let took = Duration::from_millis(millis);
+            metrics.answered(Some("/x"), &Method::GET, StatusCode::OK, took);
+        }
+        let lines = text(requests, &metrics);
+        let of = |le: &str| {
+            let begins = format!(
+                "weir_http_request_duration_seconds_bucket{{route=\"/x\",method=\"GET\",le=\"{le}\"}} "
+            );
+            lines.iter().find_map(|line| line.strip_prefix(&begins)).map(str::to_owned).unwrap_or_default()
+        };
+        let buckets = ["0.001", "0.0025", "0.005", "0.025", "0.05", "120", "+Inf"].map(of);
+        assert_eq!(buckets, ["1", "1", "3", "3", "4", "4", "5"]);
+        let rest = &lines[lines.len() - 2..];
+        let labels = "{route=\"/x\",method=\"GET\"}";
+        let expected = [
+            format!("weir_http_request_duration_seconds_sum{labels} 500.047"),
+            format!("weir_http_request_duration_seconds_count{labels} 5"),
+        ];
+        assert_eq!(rest, expected);
+    }
+}

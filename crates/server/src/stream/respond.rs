@@ -19,6 +19,7 @@ use super::begin::{Ahead, Begun};
 use super::feed::{Feed, Scope};
 use super::frame::FrameId;
 use super::frames::{Frames, ResumeError};
+use crate::api::chat;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;
@@ -106,21 +107,16 @@ pub(crate) async fn respond(
 }
 
 fn headers(source: &Source, encoder: &dyn Encoder) -> HeaderMap {
-    let mut headers = HeaderMap::new();
+    let run = match source.scope {
+        Scope::Run(run) => Some(run.to_string()),
+        Scope::Session => None,
+    };
+    let mut headers = chat::headers(&source.address, run.as_deref());
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     for (name, value) in encoder.headers() {
         headers.insert(*name, HeaderValue::from_static(value));
-    }
-    let mut name = |header: &'static str, id: String| {
-        if let Ok(value) = HeaderValue::from_str(&id) {
-            headers.insert(header, value);
-        }
-    };
-    name("x-weir-session", source.address.session.to_string());
-    if let Scope::Run(run) = source.scope {
-        name("x-weir-run", run.to_string());
     }
     headers
 }

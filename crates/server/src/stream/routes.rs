@@ -92,7 +92,7 @@ async fn chat_stream(
     access::agent(&app, &caller, &agent)?;
     let (content, place) = place(&app, &caller, &agent, chat).await?;
     let begun = say(&app, &caller, &claimed, content, place).await?;
-    let encoder = format.encoder(Named { agent, run: begun.run });
+    let encoder = format.encoder(Named { agent, run: begun.run }, access::positions(&app, &caller));
     respond(&app, &caller, &Source::run(&begun), encoder, leaving(query.cancel_on_disconnect)).await
 }
 
@@ -120,14 +120,18 @@ async fn run_stream(
     Query(query): Query<RunQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let format = format(query.format.as_deref())?;
-    let address = access::session(&app, &caller, &session, query.branch.as_deref()).await?;
+    let (format, leaving) = (format(query.format.as_deref())?, leaving(query.cancel_on_disconnect));
+    let branch = query.branch.as_deref();
+    let address = match leaving {
+        Leaving::GoesOn => access::session(&app, &caller, &session, branch).await?,
+        Leaving::Cancels => access::session_to_change(&app, &caller, &session, branch).await?,
+    };
     let agent = agent_of(&app, &address).await?;
     let run: RunId = run.parse().map_err(|_| Error::missing("run"))?;
     let begun = locate(&app, &address, run).await?;
     let source = Source { seen: last_event_id(&headers)?, ..Source::run(&begun) };
-    let encoder = format.encoder(Named { agent, run });
-    respond(&app, &caller, &source, encoder, leaving(query.cancel_on_disconnect)).await
+    let encoder = format.encoder(Named { agent, run }, access::positions(&app, &caller));
+    respond(&app, &caller, &source, encoder, leaving).await
 }
 
 /// Follow a session: every event there is, or after one, and whatever happens from then on. Native frames.
@@ -160,7 +164,8 @@ async fn session_events_stream(
     };
     let source =
         Source { address, scope: Scope::Session, after, seen, known: Seq(0), ahead: Ahead::default() };
-    respond(&app, &caller, &source, Box::new(Native::default()), Leaving::GoesOn).await
+    respond(&app, &caller, &source, Box::new(Native::new(access::positions(&app, &caller))), Leaving::GoesOn)
+        .await
 }
 
 /// Where to begin so that the frame comes by: before its event, and before the request whose answer was being given then.

@@ -17,6 +17,9 @@ pub(super) struct Submission {
     /// `submit-message` or `regenerate-message`.
     #[serde(default)]
     pub(super) trigger: Option<String>,
+    /// The message that is answered again, or changed.
+    #[serde(default)]
+    pub(super) message_id: Option<String>,
 }
 
 /// A message.
@@ -59,7 +62,12 @@ pub(super) struct Decision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     /// Something is said; after that, if the session is new.
-    Say { history: Vec<Message>, content: Vec<Block> },
+    Say {
+        history: Vec<Message>,
+        content: Vec<Block>,
+        /// Whether it was said before, at that place: it is answered again, or is said in other words.
+        is_again: bool,
+    },
     /// Someone has decided about calls.
     Decide(Vec<Decision>),
 }
@@ -70,19 +78,18 @@ impl Submission {
     /// # Errors
     /// When that is nothing that can be done.
     pub(super) fn wish(&self) -> Result<Wish, Error> {
-        match self.trigger.as_deref() {
-            None | Some("submit-message") => {}
-            Some("regenerate-message") => {
-                return Err(Error::bad(
-                    "an answer cannot be had again: what was said stays said, and what tools did stays done",
-                    "say it again as a new message, or fork the session before it with `POST /sessions/{id}/fork`",
-                ));
-            }
+        let is_again = match self.trigger.as_deref() {
+            // The user's message that is named is one that was said before, and is changed.
+            None | Some("submit-message") => self.message_id.is_some(),
+            Some("regenerate-message") => true,
             Some(other) => {
                 let other: String = other.chars().take(40).collect();
-                return Err(Error::bad(format!("`{other}` is not a trigger"), "send `submit-message`"));
+                return Err(Error::bad(
+                    format!("`{other}` is not a trigger"),
+                    "send `submit-message` or `regenerate-message`",
+                ));
             }
-        }
+        };
         let Some((last, before)) = self.messages.split_last() else {
             return Err(Error::bad("there are no messages", "send the chat's messages"));
         };
@@ -96,7 +103,7 @@ impl Submission {
                     ));
                 }
                 let history = before.iter().map(UiMessage::told).collect::<Result<Vec<_>, _>>()?;
-                Ok(Wish::Say { history: history.into_iter().flatten().collect(), content })
+                Ok(Wish::Say { history: history.into_iter().flatten().collect(), content, is_again })
             }
             "assistant" => {
                 let decisions = last.decisions()?;
@@ -218,7 +225,7 @@ mod tests {
             Message { role: Role::User, content: vec![Block::text("hi")] },
             Message { role: Role::Assistant, content: vec![Block::text("Hello.")] },
         ];
-        assert_eq!(said, Wish::Say { history, content: vec![Block::text("and?")] });
+        assert_eq!(said, Wish::Say { history, content: vec![Block::text("and?")], is_again: false });
     }
 
     #[test]
@@ -259,8 +266,8 @@ mod tests {
         assert!(wish(&json!([])).is_err());
         assert!(wish(&json!([{ "role": "user", "parts": [] }])).is_err());
         assert!(wish(&json!([{ "role": "system", "parts": [{ "type": "text", "text": "obey" }] }])).is_err());
-        let submission = json!({ "id": "c", "messages": [], "trigger": "regenerate-message" });
+        let submission = json!({ "id": "c", "messages": [], "trigger": "guess" });
         let submission: Submission = serde_json::from_value(submission).unwrap();
-        assert!(submission.wish().unwrap_err().message.contains("again"));
+        assert!(submission.wish().unwrap_err().message.contains("`guess`"));
     }
 }

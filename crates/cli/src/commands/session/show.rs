@@ -354,15 +354,6 @@ pub(crate) async fn place(journal: &impl Journal, address: &Address, at: &str) -
     }
     let refuse = |_: TimeError| ShowError::At(at.chars().take(40).collect());
     let time: Timestamp = at.parse().map_err(refuse)?;
-    // Times never go back along a branch: the events at or before it are the first so many.
-    let (mut known, mut unknown) = (0, head);
-    while known < unknown {
-        let middle = known + (unknown - known).div_ceil(2);
-        let event = journal.read(&branch, Seq(middle - 1), 1).await?;
-        match event.first() {
-            Some(event) if event.ts <= time => known = middle,
-            _ => unknown = middle - 1,
-        }
-    }
-    if known == 0 { Err(ShowError::TooEarly(address.clone()).into()) } else { Ok(Seq(known)) }
+    let found = weir_journal::last_at(journal, &branch, time).await?;
+    found.ok_or_else(|| ShowError::TooEarly(address.clone()).into())
 }

@@ -4,10 +4,12 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::DEADLINE;
 use super::server::{Plan, Server};
 
 /// What the usual project consists of. Its agents:
@@ -168,7 +170,16 @@ impl Serving {
     /// A server that must refuse to start; what it said.
     pub(crate) fn refused(self) -> Ran {
         let mut command = self.plan.command(&self.project);
-        let ran: Ran = command.output().unwrap().into();
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let until = Instant::now() + DEADLINE;
+        while child.try_wait().unwrap().is_none() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if child.try_wait().unwrap().is_none() {
+            child.kill().unwrap();
+            panic!("it did not refuse: {:?}", child.wait_with_output());
+        }
+        let ran: Ran = child.wait_with_output().unwrap().into();
         assert_ne!(ran.code, 0, "it did not refuse: {}", ran.stderr);
         ran
     }

@@ -61,7 +61,9 @@ struct Running {
 /// A client as the tests want it.
 pub(crate) fn client() -> reqwest::Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap()
+    let builder = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+    // The server closes connections that nothing is asked on; one that is closed in the moment of a request looks like a failure.
+    builder.pool_idle_timeout(Duration::from_secs(5)).build().unwrap()
 }
 
 impl Server {

@@ -164,25 +164,237 @@ async fn whoever_sits_before_the_client_decides_if_they_may() {
     }
 }
 
+/// A tool that takes its time, so that whoever waits can be told before it is done.
+const SLOW_WEATHER: &str = "\
+import { defineTool } from 'weir';
+export default defineTool({
+  name: 'weather',
+  description: 'The weather in a city.',
+  parameters: { city: { type: 'string', description: 'The city' } },
+  execute: async ({ city }: { city: string }) => {
+    await new Promise((done) => setTimeout(done, 3000));
+    return { city, temp: 18 };
+  },
+});
+";
+
+/// A call whose answer is read piece by piece.
+struct Slowly {
+    response: reqwest::Response,
+    text: String,
+}
+
+impl Slowly {
+    async fn call(client: &Mcp<'_>, id: u32, arguments: Value, meta: Value) -> Self {
+        let tool = client.path.split('/').nth(2).unwrap();
+        let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        let request =
+            client.request(Method::POST).header("content-type", "application/json").body(call.to_string());
+        Self { response: within("an answer", request.send()).await.unwrap(), text: String::new() }
+    }
+
+    /// Reads on until this was told.
+    async fn told(&mut self, words: &str) {
+        while !self.text.contains(words) {
+            let chunk = within(words, self.response.chunk()).await.unwrap();
+            self.text.push_str(
+                std::str::from_utf8(&chunk.unwrap_or_else(|| panic!("no {words}: {}", self.text))).unwrap(),
+            );
+        }
+    }
+}
+
+/// The sessions that there are, the newest first.
+fn sessions(server: &Server) -> Vec<String> {
+    let listed = server.project.lines(&["session", "list"]);
+    listed.iter().map(|session| session["id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn count(server: &Server, session: &str, kind: &str) -> usize {
+    server.project.events(session).iter().filter(|event| event["kind"] == kind).count()
+}
+
+#[tokio::test]
+async fn progress_is_told_while_a_tool_works() {
+    let project = Project::new();
+    project.write("tools/weather.ts", SLOW_WEATHER);
+    project.build();
+    let server = project.serve().start().await;
+    let helper = Mcp::new(&server, "/agents/helper/mcp").begin("2025-11-25", json!({})).await;
+    let arguments = json!({"message": "weather in Lisbon"});
+    let mut call = Slowly::call(&helper, 1, arguments, json!({"progressToken": 1})).await;
+    call.told("calls weather").await;
+    assert_eq!(count(&server, &sessions(&server)[0], "tool.completed"), 0, "it works, and that was told");
+    call.told("weather has answered").await;
+    call.told("It is 18 degrees in Lisbon.").await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_cancelled_in_the_middle_of_a_tool_ends() {
+    let project = Project::new();
+    project.write("tools/weather.ts", &SLOW_WEATHER.replace("3000", "600000"));
+    project.build();
+    let server = project.serve().start().await;
+    let helper = Mcp::new(&server, "/agents/helper/mcp").begin("2025-11-25", json!({})).await;
+    let arguments = json!({"message": "weather in Lisbon"});
+    let mut call = Slowly::call(&helper, 5, arguments, json!({"progressToken": 1})).await;
+    call.told("calls weather").await;
+    let params = json!({"requestId": 5, "reason": "enough"});
+    let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+    assert_eq!(helper.post(cancelled.to_string()).await.status(), 202);
+    let session = sessions(&server)[0].clone();
+    let ended = async {
+        while count(&server, &session, "run.cancelled") == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    within("the end of the run", ended).await;
+    assert_eq!(count(&server, &session, "tool.completed"), 0);
+    // The session is as good as before.
+    let again = helper.call("helper", json!({"message": "hi", "session": session})).await;
+    assert_eq!(again.words(), "You said: hi");
+}
+
+#[tokio::test]
+async fn a_key_makes_a_call_one_turn_whoever_repeats_it() {
+    let server = server().await;
+    let arguments = json!({"message": "weather in Lisbon"});
+    let calls = (0..8).map(|_| async {
+        let helper = Mcp::new(&server, "/agents/helper/mcp").begin("2025-11-25", json!({})).await;
+        helper.keyed("helper", arguments.clone(), "k").await.result().clone()
+    });
+    let told: Vec<Value> = within("calls", futures_util::future::join_all(calls)).await;
+    assert!(told.iter().all(|result| *result == told[0]), "{told:?}");
+    assert_eq!(told[0]["content"][0]["text"], "It is 18 degrees in Lisbon.");
+    assert_eq!(sessions(&server).len(), 1);
+    let session = told[0]["structuredContent"]["session"].as_str().unwrap();
+    assert_eq!(count(&server, session, "run.started"), 1);
+
+    let helper = Mcp::new(&server, "/agents/helper/mcp").begin("2025-11-25", json!({})).await;
+    // The session has gone on since; what came of this call has not changed.
+    helper.call("helper", json!({"message": "hi", "session": session})).await;
+    assert_eq!(helper.keyed("helper", arguments.clone(), "k").await.result(), &told[0]);
+    // The header says the same as the field.
+    let by_header = helper.clone().with("idempotency-key", "k").call("helper", arguments.clone()).await;
+    assert_eq!(by_header.result(), &told[0]);
+    assert_eq!((sessions(&server).len(), count(&server, session, "user.message")), (1, 2));
+    // In a session that goes on it is the same.
+    let said = json!({"message": "again", "session": session});
+    for _ in 0..2 {
+        assert_eq!(helper.keyed("helper", said.clone(), "k2").await.words(), "You said: again");
+    }
+    assert_eq!(count(&server, session, "user.message"), 3);
+    // Another call under the same key is none; another agent's key is another.
+    assert_eq!(helper.keyed("helper", json!({"message": "hi"}), "k").await.code(), -32602);
+    let careful = Mcp::new(&server, "/agents/careful/mcp").begin("2025-11-25", json!({})).await;
+    assert_eq!(careful.keyed("careful", json!({"message": "hi"}), "k").await.words(), "You said: hi");
+    assert_eq!(sessions(&server).len(), 2);
+}
+
+#[tokio::test]
+async fn a_call_that_a_kill_cut_off_is_found_by_its_key() {
+    let server = server().await;
+    let helper = Mcp::new(&server, "/agents/helper/mcp").begin("2025-11-25", json!({})).await;
+    let arguments = json!({"message": "slow"});
+    let meta = json!({"progressToken": 1, "weir/idempotency-key": "k"});
+    let mut call = Slowly::call(&helper, 1, arguments.clone(), meta).await;
+    call.told("asks scripted/helper").await;
+    let session = sessions(&server)[0].clone();
+    let server = server.kill().start_again().await;
+    let helper = Mcp::new(&server, "/agents/helper/mcp").begin("2025-11-25", json!({})).await;
+    let again = helper.keyed("helper", arguments, "k").await;
+    assert!(again.words().starts_with("This answer (attempt 2) comes in many small pieces"), "{again:?}");
+    assert_eq!(again.result()["structuredContent"]["session"], json!(session));
+    assert_eq!((sessions(&server), count(&server, &session, "user.message")), (vec![session], 1));
+}
+
+#[tokio::test]
+async fn a_key_is_its_owners_alone() {
+    let (server, [alice, bob, _]) = guarded().await;
+    let mut told = Vec::new();
+    for token in [alice, bob] {
+        let helper =
+            Mcp::new(&server, "/agents/helper/mcp").token(&token).begin("2025-11-25", json!({})).await;
+        // Other words under the same key would be refused, if it were the same key.
+        let said = helper.keyed("helper", json!({"message": format!("hi {}", told.len())}), "k").await;
+        told.push(said.result()["structuredContent"]["session"].clone());
+    }
+    assert_ne!(told[0], told[1]);
+}
+
+#[tokio::test]
+async fn whoever_waits_while_the_server_stops_is_told_that_it_goes_on() {
+    let project = Project::new();
+    project.write("tools/weather.ts", &SLOW_WEATHER.replace("3000", "600000"));
+    project.build();
+    let server = project.serve().start().await;
+    let helper = Mcp::new(&server, "/agents/helper/mcp").begin("2025-11-25", json!({})).await;
+    let meta = json!({"progressToken": 1});
+    let mut call = Slowly::call(&helper, 1, json!({"message": "weather in Lisbon"}), meta).await;
+    call.told("calls weather").await;
+    let session = sessions(&server)[0].clone();
+    server.signal(rustix::process::Signal::TERM);
+    call.told("the server stops, and the run goes on").await;
+    call.told(&session).await;
+    server.signal(rustix::process::Signal::TERM);
+    assert_eq!(server.ended().await.ran.code, 0);
+    let events = project.events(&session);
+    assert!(events.iter().all(|event| event["kind"] != "run.cancelled"), "nobody has asked for that");
+}
+
+#[tokio::test]
+async fn without_sessions_to_leave_is_to_ask() {
+    let project = Project::new();
+    project.write("tools/weather.ts", &SLOW_WEATHER.replace("3000", "600000"));
+    project.build();
+    let server = project.serve().start().await;
+    let helper = Mcp::new(&server, "/agents/helper/mcp").with("mcp-protocol-version", "2026-07-28");
+    let helper = helper.with("mcp-method", "tools/call").with("mcp-name", "helper");
+    let mut meta = json!({VERSION: "2026-07-28", CLIENT: {"name": "test", "version": "1"}, CAPABILITIES: {}});
+    meta["progressToken"] = json!(1);
+    let mut call = Slowly::call(&helper, 1, json!({"message": "weather in Lisbon"}), meta).await;
+    call.told("calls weather").await;
+    drop(call);
+    let session = sessions(&server)[0].clone();
+    let ended = async {
+        while count(&server, &session, "run.cancelled") == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    within("the end of the run", ended).await;
+}
+
+#[tokio::test]
+async fn nobody_is_asked_what_they_may_not_decide() {
+    let project = Project::new();
+    let forbid = "@id(\"four-eyes\")\nforbid (principal, action == Action::\"approve\", resource) when { context.own };\n";
+    project.write("policies/four-eyes.cedar", forbid);
+    project.build();
+    let alice = project.json(&["token", "issue", "--principal", "user:alice"])["token"].clone();
+    let server = project.serve().arg("--auth-tokens").start().await;
+    let asked = json!({"elicitation": {}});
+    let hers = Mcp::new(&server, "/agents/careful/mcp")
+        .token(alice.as_str().unwrap())
+        .begin("2025-11-25", asked)
+        .await;
+    // She can be asked, and is not.
+    let waits = hers.call("careful", json!({"message": "refund 5"})).await;
+    let told = &waits.result()["structuredContent"];
+    assert_eq!((waits.messages.len(), &told["stop"]), (1, &json!("approval")), "{waits:?}");
+}
+
 #[tokio::test]
 async fn to_cancel_is_to_ask_and_to_leave_is_not() {
     let server = server().await;
     let helper = Mcp::new(&server, "/agents/helper/mcp").begin("2025-11-25", json!({})).await;
     let begin = async |id: u32| {
-        let params =
-            json!({"name": "helper", "arguments": {"message": "slow"}, "_meta": {"progressToken": id}});
-        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
-        let request =
-            helper.request(Method::POST).header("content-type", "application/json").body(call.to_string());
-        let mut response = within("an answer", request.send()).await.unwrap();
-        let mut text = String::new();
-        while !text.contains("asks scripted/helper") {
-            let chunk = within("progress", response.chunk()).await.unwrap().unwrap();
-            text.push_str(std::str::from_utf8(&chunk).unwrap());
-        }
-        response
+        let mut call =
+            Slowly::call(&helper, id, json!({"message": "slow"}), json!({"progressToken": id})).await;
+        call.told("asks scripted/helper").await;
+        call
     };
-    let newest = || server.project.lines(&["session", "list"])[0]["id"].as_str().unwrap().to_owned();
+    let newest = || sessions(&server)[0].clone();
     let ended = async |session: &str| {
         let until = within("the end of the run", async {
             loop {

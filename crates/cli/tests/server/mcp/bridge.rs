@@ -177,6 +177,64 @@ async fn a_call_that_needs_a_yes_waits_and_is_told_of_later() {
 }
 
 #[tokio::test]
+async fn an_agent_that_is_a_tool_is_called_like_any_other() {
+    let server = server().await;
+    let (session, token) = session(&server, "boss").await;
+    let bridge = bridge(&server, &token);
+    let tools = bridge.ask("tools/list", json!({})).await.result()["tools"].clone();
+    let names: Vec<&Value> = tools.as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names, ["helper", "result_read"]);
+    let sessions = || server.project.lines(&["session", "list"]).len();
+    let before = (server.project.events(&session).len(), sessions());
+    for _ in 0..2 {
+        let called = bridge.keyed("helper", json!({"message": "weather in Lisbon"}), "k").await;
+        assert_eq!(called.words(), "It is 18 degrees in Lisbon.");
+    }
+    let events = server.project.events(&session);
+    let expected = ["tool.requested", "session.resumed", "tool.decided", "tool.started", "tool.completed"];
+    assert_eq!(kinds(&events[before.0..]), expected);
+    assert_eq!(sessions(), before.1 + 1, "a session of its own, once");
+    let started = events[before.0..].iter().find(|event| event["kind"] == "tool.started").unwrap();
+    let child = server.project.events(started["payload"]["child"].as_str().unwrap());
+    assert_eq!(child[0]["payload"]["parent"]["session"], session, "{}", child[0]);
+    assert_eq!(bridge.call("helper", json!({})).await.code(), -32003);
+    let failed = bridge.call("helper", json!({"message": "fail"})).await;
+    assert_eq!(failed.code(), -32004, "{failed:?}");
+}
+
+#[tokio::test]
+async fn what_an_agent_that_is_a_tool_may_not_do_alone_is_asked_for() {
+    let project = Project::new();
+    project.write(
+        "agents/lead/spec.yaml",
+        "name: lead\nmodel: offline/echo\ndescription: Leads.\ntools:\n  - { server: 'weir://careful', access: write }\n",
+    );
+    project.build();
+    let server = project.serve().env("WEIR_BRIDGE_SECRET", SECRET).start().await;
+    let (_, token) = session(&server, "lead").await;
+    let bridge = bridge(&server, &token);
+    let waits = bridge.keyed("careful", json!({"message": "refund 5"}), "k").await;
+    assert_eq!(waits.code(), -32001, "{waits:?}");
+    let asked = &waits.last()["error"]["data"]["approvals"][0];
+    let (child, call) = (asked["session"].as_str().unwrap(), asked["id"].as_str().unwrap());
+    assert_eq!((&asked["tool"], &asked["input"]), (&json!("refund"), &json!({"amount": "5"})));
+    let server = &server;
+    let allowed = json!({"decision": "allow"});
+    let decided = server.post(&format!("/sessions/{child}/approvals/{call}"), &allowed).await;
+    assert!(decided.status.is_success(), "{}", decided.text());
+    let done = within("the call", async {
+        loop {
+            let now = bridge.keyed("careful", json!({"message": "refund 5"}), "k").await;
+            if now.last()["result"].is_object() {
+                return now;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    assert_eq!(done.await.words(), "Done: refunded 5");
+}
+
+#[tokio::test]
 async fn a_token_is_good_for_its_session_while_that_is_open() {
     let server = server().await;
     let (session, token) = session(&server, "helper").await;
@@ -198,6 +256,12 @@ async fn a_token_is_good_for_its_session_while_that_is_open() {
         told.push(refused.answer.body.clone());
     }
     told.push(Mcp::new(&server, "/bridge/mcp").ask("tools/list", json!({})).await.answer.body);
+    // One that is good, for a session that is elsewhere.
+    let elsewhere = self::server().await;
+    let (_, foreign) = self::session(&elsewhere, "helper").await;
+    let foreign = bridge(&server, &foreign).ask("tools/list", json!({})).await;
+    assert_eq!(foreign.status(), 401);
+    told.push(foreign.answer.body);
     let mismatched =
         bridge(&server, &token).with("x-weir-session", &other).ask("tools/list", json!({})).await;
     assert_eq!(mismatched.status(), 401);

@@ -1,0 +1,70 @@
+//! Whose calls someone is shown in a list: their own, and those about which they may decide.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use weir_engine::Address;
+use weir_journal::{ListFilter, Listed};
+use weir_types::Verdict;
+
+use super::{Known, gate, is_admin};
+use crate::app::App;
+use crate::auth::Caller;
+
+/// Nobody is called that.
+const SOMEBODY_ELSE: &str = "";
+
+/// What one person looks at.
+pub(crate) struct Inbox<'a> {
+    app: &'a App,
+    caller: &'a Caller,
+    is_admin: bool,
+    /// Whether they may decide about what agents do for others, as far as that was asked.
+    decides: Mutex<HashMap<String, bool>>,
+}
+
+impl<'a> Inbox<'a> {
+    pub(crate) fn of(app: &'a App, caller: &'a Caller) -> Self {
+        Self { app, caller, is_admin: is_admin(app, caller), decides: Mutex::default() }
+    }
+
+    /// Among which sessions to look: whoever decides about nobody else's calls is not led past them.
+    pub(crate) fn among(&self, agent: Option<String>) -> ListFilter {
+        let is_own = !self.is_admin && !self.decides_at_all();
+        ListFilter {
+            agent,
+            principal: is_own.then(|| self.caller.principal.clone()),
+            ..ListFilter::default()
+        }
+    }
+
+    /// Whether a session is one whose calls they are shown.
+    pub(crate) fn has(&self, listed: &Listed) -> bool {
+        if self.is_admin {
+            return true;
+        }
+        let Some(address) = Address::of(&listed.branch) else { return false };
+        let (owner, agent) = (listed.attrs.principal.clone(), listed.attrs.agent.clone());
+        if owner.as_ref() != Some(&self.caller.principal) {
+            return agent.is_some_and(|agent| self.decides(&agent));
+        }
+        let known = Known { session: address.session, owner, agent };
+        known.is_visible(self.app, self.caller) || known.may_be_decided(self.app, self.caller)
+    }
+
+    fn decides_at_all(&self) -> bool {
+        let build = self.app.builds.current();
+        build.is_some_and(|build| build.manifest.agents.keys().any(|agent| self.decides(agent)))
+    }
+
+    fn decides(&self, agent: &str) -> bool {
+        let mut known = self.decides.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(decides) = known.get(agent) {
+            return *decides;
+        }
+        let may = gate(self.app).may_approve(self.caller.who(), SOMEBODY_ELSE, agent);
+        let decides = may.verdict == Verdict::Allow;
+        known.insert(agent.to_owned(), decides);
+        decides
+    }
+}

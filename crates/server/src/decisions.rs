@@ -1,0 +1,130 @@
+//! What someone says about a call that waits: one way for every route, so that none of them checks less than another.
+
+use std::borrow::Cow;
+
+use weir_engine::{Address, Answered, Approval, Engine, EngineError};
+use weir_kernel::{ApprovalDenied, ApprovalGranted, Scope};
+use weir_types::{CallId, Explain, Fault, Hash, Json};
+
+use crate::auth::Caller;
+
+/// The longest reason for a no, in characters.
+const MESSAGE_CHARS_MAX: usize = 4_000;
+
+/// What someone says about a call.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    /// It may run: with these arguments instead of its own, if there are any, and for so long.
+    Yes { input: Option<Json>, scope: Scope },
+    /// It may not. The agent is told why.
+    No { message: Option<String> },
+}
+
+impl Answer {
+    /// A yes to a call as it is, and to no other.
+    pub(crate) fn yes() -> Self {
+        Self::Yes { input: None, scope: Scope::Once }
+    }
+}
+
+/// Why a decision was not written down. The call still waits.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Undecided {
+    #[error("`{tool}` was asked for as a call that really happens, and on this server it would only pretend")]
+    WouldPretend { tool: String },
+    #[error("a message has at most {MESSAGE_CHARS_MAX} characters")]
+    TooLong,
+    #[error(transparent)]
+    Refused(#[from] EngineError),
+}
+
+impl Explain for Undecided {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::WouldPretend { .. } => "server::would-pretend",
+            Self::TooLong => "server::bad-request",
+            Self::Refused(error) => error.code(),
+        }
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        match self {
+            Self::WouldPretend { .. } => {
+                "let a server that writes for real decide, started with `--live-writes`; it still waits"
+                    .into()
+            }
+            Self::TooLong => "be brief: the agent reads it".into(),
+            Self::Refused(error) => error.help(),
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        match self {
+            Self::WouldPretend { .. } => Fault::Conflict,
+            Self::TooLong => Fault::Input,
+            Self::Refused(error) => error.fault(),
+        }
+    }
+}
+
+/// Writes down what someone says about a call of a session, or of one behind it. `asked` is what they were shown: a yes is to those
+/// arguments.
+pub(crate) async fn decide(
+    engine: &Engine,
+    caller: &Caller,
+    address: &Address,
+    call: CallId,
+    asked: &[Approval],
+    answer: Answer,
+) -> Result<Answered, Undecided> {
+    let approval = asked.iter().find(|approval| approval.id == call);
+    match answer {
+        Answer::Yes { input, scope } => {
+            // Whatever is not asked any more is refused, and why is found out there.
+            let input_hash = approval.map_or(Hash::ZERO, |approval| approval.input_hash);
+            let granted = granted(caller, call, input_hash, input, scope);
+            if let Some(approval) = approval
+                && engine.would_pretend(address, &granted).await?
+            {
+                return Err(Undecided::WouldPretend { tool: approval.tool.clone() });
+            }
+            Ok(engine.approve(address, granted).await?)
+        }
+        Answer::No { message } => {
+            if message.as_ref().is_some_and(|message| message.chars().count() > MESSAGE_CHARS_MAX) {
+                return Err(Undecided::TooLong);
+            }
+            let (by, groups) = (caller.principal.clone(), caller.groups.clone());
+            let message = message.filter(|message| !message.trim().is_empty());
+            Ok(engine.deny(address, ApprovalDenied { call, by, groups, message }).await?)
+        }
+    }
+}
+
+/// Whether it makes sense to ask someone about a call: they may decide, and a yes would be taken here.
+pub(crate) async fn can_be_asked(
+    engine: &Engine,
+    caller: &Caller,
+    approval: &Approval,
+) -> Result<bool, EngineError> {
+    if !engine.may_decide(approval, caller.who()).await? {
+        return Ok(false);
+    }
+    let granted = granted(caller, approval.id, approval.input_hash, None, Scope::Once);
+    match engine.would_pretend(&approval.address, &granted).await {
+        // Somebody else has decided meanwhile.
+        Err(EngineError::Approval(_)) => Ok(false),
+        pretends => Ok(!pretends?),
+    }
+}
+
+fn granted(
+    caller: &Caller,
+    call: CallId,
+    input_hash: Hash,
+    input: Option<Json>,
+    scope: Scope,
+) -> ApprovalGranted {
+    let (by, groups) = (caller.principal.clone(), caller.groups.clone());
+    ApprovalGranted { call, by, groups, input_hash, input, scope }
+}

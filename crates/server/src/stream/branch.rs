@@ -1,0 +1,133 @@
+//! Going another way: what is said again, or after an answer that was not the last, is said on a branch of its own.
+
+use axum::http::StatusCode;
+use weir_engine::{Address, EngineError};
+use weir_journal::{Branch, ForkError, PAGE_MAX};
+use weir_kernel::{Body, UserMessage};
+use weir_types::{BranchName, Event, Kind, Role, Seq};
+
+use super::begin::Begun;
+use crate::app::App;
+use crate::error::Error;
+use crate::idempotency::Claimed;
+
+/// How often another name is tried when somebody else was quicker.
+const TRIES_MAX: u32 = 16;
+
+/// What branches are called: this, and a number that grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Prefix {
+    /// Of sessions that go on after an older answer.
+    Fork,
+    /// Of chats in which something is said again: the newest is what the chat goes on with.
+    Again,
+}
+
+impl Prefix {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fork => "fork-",
+            Self::Again => "again-",
+        }
+    }
+
+    fn number(self, name: &BranchName) -> Option<u64> {
+        name.as_str().strip_prefix(self.as_str())?.parse().ok()
+    }
+
+    /// The newest of these branches, if there is one.
+    fn newest(self, branches: &[Branch]) -> Option<(u64, &BranchName)> {
+        branches.iter().filter_map(|branch| Some((self.number(&branch.name)?, &branch.name))).max()
+    }
+}
+
+/// A new branch that shares everything up to an event.
+pub(crate) async fn branch_off(
+    app: &App,
+    claimed: &Claimed,
+    from: &Address,
+    at: Seq,
+    prefix: Prefix,
+) -> Result<Address, Error> {
+    let mut tries = 0;
+    loop {
+        let branches = app.journal.branches(&from.branch_id().stream).await?;
+        let number = prefix.newest(&branches).map_or(1, |(number, _)| number.saturating_add(1));
+        let name = format!("{}{number}", prefix.as_str());
+        let name = name.parse().map_err(|_| Error::missing("branch"))?;
+        match claimed.engine(app).fork(from, at, name).await {
+            Ok((address, _)) => return Ok(address),
+            Err(EngineError::Fork(error))
+                if matches!(*error, ForkError::Exists { .. }) && tries < TRIES_MAX =>
+            {
+                tries += 1;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The branch of a chat that it goes on with: where something was said again last.
+pub(crate) async fn newest(app: &App, main: Address) -> Result<Address, Error> {
+    if app.journal.head(&main.branch_id()).await?.is_none() {
+        return Ok(main);
+    }
+    let branches = app.journal.branches(&main.branch_id().stream).await?;
+    match Prefix::Again.newest(&branches) {
+        Some((_, branch)) => Ok(Address { session: main.session, branch: branch.clone() }),
+        None => Ok(main),
+    }
+}
+
+/// The last event of a run that is over; none for one that is not, and has nothing after it.
+pub(crate) async fn end_of(app: &App, begun: &Begun) -> Result<Option<Seq>, Error> {
+    let next = |kind: &'static str| async move {
+        let kind: Kind = kind.parse().map_err(|_| Error::missing("run"))?;
+        let found = app.journal.by_kind(&begun.address.branch_id(), &kind, begun.started, 1).await?;
+        Ok::<_, Error>(found.first().map(|event| event.seq))
+    };
+    // One that was given up for another ends before that.
+    let mut end = next("run.started").await?.map(|seq| Seq(seq.0 - 1));
+    for kind in ["run.finished", "run.errored", "run.cancelled"] {
+        end = end.into_iter().chain(next(kind).await?).min();
+    }
+    Ok(end)
+}
+
+/// The last event before what the user said as the nth, from 1.
+///
+/// # Errors
+/// When that much was not said.
+pub(crate) async fn before_said(app: &App, address: &Address, nth: usize) -> Result<Seq, Error> {
+    let kind: Kind = "user.message".parse().map_err(|_| Error::missing("message"))?;
+    let (mut after, mut count) = (Seq(0), 0);
+    loop {
+        let page = app.journal.by_kind(&address.branch_id(), &kind, after, PAGE_MAX).await?;
+        for event in page.iter().filter(|event| is_of_user(event)) {
+            count += 1;
+            if count == nth {
+                return Ok(Seq(event.seq.0 - 1));
+            }
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE_MAX => after = last.seq,
+            _ => return Err(no_such_message()),
+        }
+    }
+}
+
+fn is_of_user(event: &Event) -> bool {
+    match Body::decode(&event.kind, &event.payload) {
+        Ok(Some(Body::UserMessage(UserMessage { history, .. }))) => history != Some(Role::Assistant),
+        _ => false,
+    }
+}
+
+fn no_such_message() -> Error {
+    Error::new(
+        StatusCode::CONFLICT,
+        "server::no-such-message",
+        "less was said here than what is to be said again",
+        "send what the chat has here, up to the message that is to be answered again, or say it as a new message",
+    )
+}
