@@ -6,7 +6,7 @@
 mod error;
 
 use weir_journal::{Journal, ListAfter, ListFilter, Listed, PAGE_MAX, Status, now};
-use weir_kernel::{ApprovalDenied, ApprovalGranted, Body, Call, CallState, Lifecycle, Session, Verdict};
+use weir_kernel::{ApprovalDenied, ApprovalGranted, Body, CallState, Lifecycle, Session, Verdict};
 use weir_tools::Asked;
 use weir_types::{BranchId, CallId, Effect, Hash, Json, Kind, Seq, Timestamp, Who};
 
@@ -96,7 +96,7 @@ impl Approval {
                 tool: call.tool.clone(),
                 input: call.input_to_run().clone(),
                 input_hash,
-                why: why(call, rule),
+                why: why_asked(&call.tool, rule, &call.because),
                 expires,
                 stub: call.stub,
             })
@@ -104,13 +104,14 @@ impl Approval {
     }
 }
 
-fn why(call: &Call, rule: &str) -> String {
-    let reason = match (rule, call.because.as_str()) {
+/// Why someone is asked about a call of a tool: by which rule, and because of what.
+pub fn why_asked(tool: &str, rule: &str, because: &str) -> String {
+    let reason = match (rule, because) {
         (ON_INTERRUPT, _) => ": it was cut off and may have taken effect; a yes repeats it".to_owned(),
         (_, "") => String::new(),
         (_, because) => format!(": {because}"),
     };
-    format!("tool '{}' requires approval{reason}", call.tool)
+    format!("tool '{tool}' requires approval{reason}")
 }
 
 /// What a session and those behind it ask.

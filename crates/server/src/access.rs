@@ -54,6 +54,13 @@ pub(crate) fn groups(app: &App, caller: &Caller) -> Vec<String> {
     groups
 }
 
+/// A session that somebody has come to.
+pub(crate) struct Reached {
+    pub(crate) address: Address,
+    /// Whom it is with.
+    pub(crate) agent: Option<String>,
+}
+
 /// The session of that id, if it is there for whoever asks; `main` if no branch is named, there or in the id (`ID@branch`).
 ///
 /// # Errors
@@ -63,10 +70,8 @@ pub(crate) async fn session(
     caller: &Caller,
     id: &str,
     branch: Option<&str>,
-) -> Result<Address, Error> {
-    let (id, branch) = address(id, branch)?;
-    let found = found(app, id, |known| known.is_visible(app, caller)).await?;
-    on_branch(app, found.session, branch).await
+) -> Result<Reached, Error> {
+    reached(app, id, branch, |known| known.visible(app, caller)).await
 }
 
 /// The same for whoever wants to say something in it, or to do something to it. To see it is not enough for that: it is theirs, or
@@ -79,13 +84,9 @@ pub(crate) async fn session_to_change(
     caller: &Caller,
     id: &str,
     branch: Option<&str>,
-) -> Result<Address, Error> {
-    let (id, branch) = address(id, branch)?;
-    let found = found(app, id, |known| known.is_visible(app, caller)).await?;
-    if !found.may_be_changed(app, caller) {
-        return Err(read_only("this session"));
-    }
-    on_branch(app, found.session, branch).await
+) -> Result<Reached, Error> {
+    let may = |known: &Known| known.visible(app, caller).and_then(|()| known.to_be_changed(app, caller));
+    reached(app, id, branch, may).await
 }
 
 /// The same for whoever wants to say something to an agent in it.
@@ -99,9 +100,8 @@ pub(crate) async fn session_with(
     id: &str,
     branch: Option<&str>,
 ) -> Result<Address, Error> {
-    let address = session_to_change(app, caller, id, branch).await?;
-    let listed = app.journal.listed(&address.branch_id()).await?;
-    if listed.is_some_and(|listed| listed.attrs.agent.as_deref() != Some(agent)) {
+    let reached = session_to_change(app, caller, id, branch).await?;
+    if reached.agent.as_deref() != Some(agent) {
         return Err(Error::new(
             StatusCode::CONFLICT,
             "server::other-agent",
@@ -109,27 +109,7 @@ pub(crate) async fn session_with(
             "ask that agent, or leave `session` out to begin a new one",
         ));
     }
-    Ok(address)
-}
-
-/// Whether someone may still talk to the agent of a session: whom it would not be there for any more cannot go on with it, either. An agent
-/// that is not deployed any more goes on with the sessions it has.
-///
-/// # Errors
-/// 403 if not.
-pub(crate) async fn still_talks(app: &App, caller: &Caller, address: &Address) -> Result<(), Error> {
-    let listed = app.journal.listed(&address.branch_id()).await?;
-    let name = listed.and_then(|listed| listed.attrs.agent).unwrap_or_default();
-    let is_deployed = app.builds.current().is_some_and(|build| build.manifest.agents.contains_key(&name));
-    if is_deployed && agent(app, caller, &name).is_err() {
-        return Err(Error::new(
-            StatusCode::FORBIDDEN,
-            "server::not-admitted",
-            "you may not talk to the agent of this session any more",
-            "an administrator of the data directory can change that",
-        ));
-    }
-    Ok(())
+    Ok(reached.address)
 }
 
 /// The session of that id, if whoever asks sees it or may decide about its calls.
@@ -142,10 +122,30 @@ pub(crate) async fn session_to_decide(
     id: &str,
     branch: Option<&str>,
 ) -> Result<Address, Error> {
-    let (id, branch) = address(id, branch)?;
-    let may = |known: &Known| known.is_visible(app, caller) || known.may_be_decided(app, caller);
-    let found = found(app, id, may).await?;
-    on_branch(app, found.session, branch).await
+    let may = |known: &Known| match known.may_be_decided(app, caller) {
+        true => Ok(()),
+        false => known.visible(app, caller),
+    };
+    Ok(reached(app, id, branch, may).await?.address)
+}
+
+/// Whether someone may still talk to the agent of a session: whom it would not be there for any more cannot go on with it, either. An agent
+/// that is not deployed any more goes on with the sessions it has.
+///
+/// # Errors
+/// 403 if not.
+pub(crate) fn still_talks(app: &App, caller: &Caller, name: Option<&str>) -> Result<(), Error> {
+    let deployed = app.builds.current().zip(name);
+    let deployed = deployed.filter(|(build, name)| build.manifest.agents.contains_key(*name));
+    match deployed {
+        Some((_, name)) if agent(app, caller, name).is_err() => Err(Error::new(
+            StatusCode::FORBIDDEN,
+            "server::not-admitted",
+            "you may not talk to the agent of this session any more",
+            "an administrator of the data directory can change that",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Whose sessions a list is to have; nobody in particular's, for whoever sees all.
@@ -275,10 +275,17 @@ impl Known {
         may(&*gate(app), caller, Level::Read, &stream_of(self.session), self.owner.as_deref())
     }
 
-    fn may_be_changed(&self, app: &App, caller: &Caller) -> bool {
+    fn visible(&self, app: &App, caller: &Caller) -> Result<(), Error> {
+        if self.is_visible(app, caller) { Ok(()) } else { Err(Error::missing("session")) }
+    }
+
+    fn to_be_changed(&self, app: &App, caller: &Caller) -> Result<(), Error> {
         let owner = self.owner.as_deref();
-        owner == Some(&caller.principal)
-            || may(&*gate(app), caller, Level::Write, &stream_of(self.session), owner)
+        let is_own = owner == Some(&caller.principal);
+        match is_own || may(&*gate(app), caller, Level::Write, &stream_of(self.session), owner) {
+            true => Ok(()),
+            false => Err(read_only("this session")),
+        }
     }
 
     fn may_be_decided(&self, app: &App, caller: &Caller) -> bool {
@@ -287,13 +294,22 @@ impl Known {
     }
 }
 
-/// The session of that id, if it is one of those.
-async fn found(app: &App, id: &str, is_there: impl Fn(&Known) -> bool) -> Result<Known, Error> {
+/// The session of that id, and the branch, if nothing speaks against it. Whether there is such a branch is only for those who have come
+/// to the session.
+async fn reached(
+    app: &App,
+    id: &str,
+    branch: Option<&str>,
+    may: impl Fn(&Known) -> Result<(), Error>,
+) -> Result<Reached, Error> {
     let missing = || Error::missing("session");
+    let (id, branch) = address(id, branch)?;
     let session = id.parse::<SessionId>().map_err(|_| missing())?;
-    let listed = app.journal.listed(&Address::main(session).branch_id()).await?;
-    let known = |listed: Listed| Known { session, owner: listed.attrs.principal, agent: listed.attrs.agent };
-    listed.map(known).filter(is_there).ok_or_else(missing)
+    let Listed { attrs, .. } =
+        app.journal.listed(&Address::main(session).branch_id()).await?.ok_or_else(missing)?;
+    let known = Known { session, owner: attrs.principal, agent: attrs.agent };
+    may(&known)?;
+    Ok(Reached { address: on_branch(app, session, branch).await?, agent: known.agent })
 }
 
 /// An id and a branch, of which the id may name one as well: `ID@branch`, as in `X-Weir-Session`.

@@ -20,13 +20,16 @@ mod sessions;
 mod streams;
 pub(crate) mod views;
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
-use weir_types::{BranchId, BranchName, Seq, StreamName};
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::error::Error;
+use crate::extract::{Path, Query};
 use crate::idempotency::Claimed;
 
 pub(crate) use self::openapi::complete;
@@ -54,36 +57,29 @@ struct BranchQuery {
     branch: Option<String>,
 }
 
-/// The name of a branch to be made: the one that is wanted, or a free one. A request that is repeated gets the same.
-async fn new_branch(
-    app: &App,
-    stream: &StreamName,
-    wanted: Option<&str>,
-    claimed: &Claimed,
-) -> Result<BranchName, Error> {
-    if let Some(name) = wanted.map(str::to_owned).or_else(|| claimed.name("fork")) {
-        return changes::branch_name(&name);
-    }
-    let branches = app.journal.branches(stream).await?;
-    let is_taken = |name: &str| branches.iter().any(|branch| branch.name.as_str() == name);
-    let name = (1_u64..).map(|n| format!("fork-{n}")).find(|name| !is_taken(name));
-    changes::branch_name(&name.unwrap_or_default())
+/// Who wants to do something about a session, and which.
+struct Asking {
+    caller: Caller,
+    claimed: Claimed,
+    id: String,
+    branch: Option<String>,
 }
 
-/// Whether the same request has made this very branch before it was cut off.
-async fn is_forked(
-    app: &App,
-    from: &BranchId,
-    at: Seq,
-    name: &BranchName,
-    claimed: &Claimed,
-) -> Result<bool, Error> {
-    if !claimed.is_repeated() {
-        return Ok(false);
+/// The session that a path names, whatever else it names.
+#[derive(Deserialize)]
+struct Id {
+    id: String,
+}
+
+impl FromRequestParts<App> for Asking {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        let Path(Id { id }) = Path::from_request_parts(parts, app).await?;
+        let Query(BranchQuery { branch }) = Query::from_request_parts(parts, app).await?;
+        Ok(Self { caller, claimed: Claimed::of(parts), id, branch })
     }
-    let branches = app.journal.branches(&from.stream).await?;
-    let made = branches.into_iter().find(|branch| branch.name == *name).and_then(|branch| branch.parent);
-    Ok(made.is_some_and(|parent| parent.branch == from.branch && parent.at == at))
 }
 
 /// A text as part of a query.

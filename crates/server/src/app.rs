@@ -121,7 +121,7 @@ pub struct Inner {
     /// Told when the server is about to stop: what would go on by itself, such as a stream, comes to its end.
     pub(crate) stopping: CancellationToken,
     pub(crate) mcp: Doors,
-    /// What goes on after the request that began it.
+    /// What goes on whether the client that asked for it waits or not. A server that stops waits for it as for requests.
     pub(crate) tasks: TaskTracker,
 }
 

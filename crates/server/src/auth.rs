@@ -118,6 +118,17 @@ impl Auth {
         Self { local: Some(caller), admins, ..Self::default() }
     }
 
+    /// Takes in which tokens are made and revoked, and which keys are withdrawn. Goes on for ever.
+    pub(crate) async fn follow(&self, journal: &dyn Journal) {
+        let keys = async {
+            match &self.jwt {
+                Some(jwt) => jwt.keep_fresh().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::join!(self.tokens.follow(journal), keys);
+    }
+
     /// Who sent a request. A token that was just made is good at once: whoever comes with an unknown one is looked up again.
     pub(crate) async fn caller(
         &self,

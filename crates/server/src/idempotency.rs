@@ -16,7 +16,7 @@ mod claim;
 use std::collections::HashSet;
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
@@ -29,7 +29,6 @@ use base64::engine::general_purpose::STANDARD;
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
-use tokio_util::task::TaskTracker;
 use weir_engine::{Address, Engine};
 use weir_journal::{Key, NewEvent, Part};
 use weir_kernel::About;
@@ -60,11 +59,15 @@ const KEPT_HEADERS: [&str; 4] = ["content-type", "location", "x-weir-session", "
 /// The requests with a key that are being handled.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
-    under_way: Arc<Mutex<HashSet<Hash>>>,
+    under_way: Mutex<HashSet<Hash>>,
     /// Told whenever one of them is no longer.
-    one_less: Arc<Notify>,
-    /// They go on to their end when their client has left.
-    tasks: TaskTracker,
+    one_less: Notify,
+}
+
+impl Requests {
+    fn all(&self) -> MutexGuard<'_, HashSet<Hash>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A request with a key.
@@ -174,7 +177,7 @@ async fn handle(app: App, request: Request, next: Next) -> Result<Response, Erro
     let request = Request::from_parts(parts, Body::from(body));
     let keeper = app.clone();
     // From here on it is written down who handles it, so that it goes on to its end whether its client waits or not.
-    let task = app.requests.tasks.spawn(async move {
+    let task = app.tasks.spawn(async move {
         let response = handle_once(&keeper, &caller, name, &received, request, next).await;
         drop(under_way);
         response
@@ -257,8 +260,7 @@ async fn hash(body: &Bytes) -> Hash {
 
 /// A request that is being handled, until this is dropped.
 pub(crate) struct UnderWay {
-    all: Arc<Mutex<HashSet<Hash>>>,
-    one_less: Arc<Notify>,
+    app: App,
     name: Hash,
 }
 
@@ -283,9 +285,8 @@ impl UnderWay {
     }
 
     fn new(app: &App, name: Hash) -> Option<Self> {
-        let Requests { under_way, one_less, .. } = &app.requests;
-        let is_new = under_way.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
-        is_new.then(|| Self { all: Arc::clone(under_way), one_less: Arc::clone(one_less), name })
+        let is_new = app.requests.all().insert(name);
+        is_new.then(|| Self { app: app.clone(), name })
     }
 }
 
@@ -300,8 +301,8 @@ fn under_way() -> Error {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
-        self.one_less.notify_waiters();
+        self.app.requests.all().remove(&self.name);
+        self.app.requests.one_less.notify_waiters();
     }
 }
 

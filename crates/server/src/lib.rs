@@ -13,6 +13,7 @@ mod router;
 mod access;
 mod api;
 pub mod auth;
+mod branches;
 mod compat;
 mod decisions;
 pub mod formats;

@@ -11,8 +11,10 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
+use weir_engine::Approval;
 use weir_mcp::serving::{Door, Lifecycle, Reply, Rules};
 
 pub use self::token::{BridgeSecretError, bridge_token, check_bridge_secret};
@@ -53,6 +55,17 @@ impl Doors {
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().merge(agent::routes()).merge(bridge::routes()).merge(fixtures::routes())
+}
+
+/// What somebody is asked, as part of an answer.
+fn asked(approval: &Approval) -> Value {
+    json!({
+        "id": approval.id.to_string(),
+        "session": approval.address.to_string(),
+        "tool": approval.tool,
+        "input": approval.input.to_value(),
+        "why": approval.why,
+    })
 }
 
 /// The most of a refusal that is read.

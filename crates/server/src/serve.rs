@@ -50,7 +50,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: CancellationToken) -> 
     let mut tasks = JoinSet::new();
     tasks.spawn(metrics::follow(app.clone()));
     let following = app.clone();
-    tasks.spawn(async move { following.auth.tokens.follow(&*following.journal).await });
+    tasks.spawn(async move { following.auth.follow(&*following.journal).await });
 
     let doors = Doors::new(&app);
     let (graceful, mut connections) = (GracefulShutdown::new(), JoinSet::new());
@@ -67,7 +67,12 @@ pub async fn serve(listener: TcpListener, app: App, stop: CancellationToken) -> 
     }
     drop(listener);
     app.stopping.cancel();
-    if tokio::time::timeout(app.settings.farewell, graceful.shutdown()).await.is_err() {
+    app.tasks.close();
+    let ended = async {
+        graceful.shutdown().await;
+        app.tasks.wait().await;
+    };
+    if tokio::time::timeout(app.settings.farewell, ended).await.is_err() {
         tracing::warn!("some requests did not come to their end in time");
     }
     Ok(())

@@ -6,7 +6,6 @@
 
 mod answer;
 mod begin;
-mod branch;
 mod feed;
 mod frame;
 mod frames;
@@ -16,7 +15,6 @@ mod respond;
 mod routes;
 
 pub(crate) use self::begin::{Begun, Turn, begin, begin_at, locate};
-pub(crate) use self::branch::{Prefix, before_said, branch_off, end_of, newest};
 pub(crate) use self::feed::Feed;
 pub(crate) use self::frame::Chunk;
 #[cfg(test)]

@@ -18,15 +18,13 @@ use self::messages::{Decision, Submission, Wish};
 use crate::access;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::branches::{Prefix, before_said, branch_off, newest};
 use crate::decisions::{self, Answer};
 use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path};
 use crate::formats::{Named, Vercel};
 use crate::idempotency::Claimed;
-use crate::stream::{
-    Begun, Leaving, Prefix, Source, Turn, before_said, begin_at, branch_off, locate, newest,
-    refuse_last_event_id, respond,
-};
+use crate::stream::{Begun, Leaving, Source, Turn, begin_at, locate, refuse_last_event_id, respond};
 
 /// The longest id of a chat.
 const CHAT_BYTES_MAX: usize = 256;

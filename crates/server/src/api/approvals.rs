@@ -12,8 +12,8 @@ use weir_journal::{ListAfter, Listed, Status};
 use weir_kernel::Scope;
 use weir_types::{BranchId, BranchName, CallId, Seq, StreamName};
 
-use super::BranchQuery;
 use super::page::{cursor, limit, place};
+use super::{Asking, BranchQuery};
 use crate::access;
 use crate::app::App;
 use crate::auth::Caller;
@@ -254,12 +254,6 @@ fn only(asked: &[Approval]) -> Result<CallId, Error> {
     }
 }
 
-/// The session that a path names, whatever else it names.
-#[derive(Deserialize)]
-struct Id {
-    id: String,
-}
-
 /// The call that a path names.
 #[derive(Deserialize)]
 struct Call {
@@ -278,11 +272,9 @@ impl FromRequestParts<App> for Deciding {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        let caller = Caller::from_request_parts(parts, app).await?;
-        let Path(Id { id }) = Path::from_request_parts(parts, app).await?;
-        let Query(query) = Query::<BranchQuery>::from_request_parts(parts, app).await?;
-        let address = access::session_to_decide(app, &caller, &id, query.branch.as_deref()).await?;
-        Ok(Self { app: app.clone(), caller, claimed: Claimed::of(parts), address })
+        let Asking { caller, claimed, id, branch } = Asking::from_request_parts(parts, app).await?;
+        let address = access::session_to_decide(app, &caller, &id, branch.as_deref()).await?;
+        Ok(Self { app: app.clone(), caller, claimed, address })
     }
 }
 

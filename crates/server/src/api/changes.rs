@@ -8,17 +8,18 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_engine::{Address, Engine, EngineError};
 use weir_kernel::Allowance;
-use weir_types::{BranchName, NanoUsd, Seq, Who};
+use weir_types::{NanoUsd, Seq, Who};
 
-use super::BranchQuery;
 use super::chat::said;
 use super::content::Content;
 use super::views::ChangedView;
-use crate::access;
+use super::{Asking, BranchQuery};
+use crate::access::{self, Reached};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::branches;
 use crate::error::{Error, ErrorBody};
-use crate::extract::{Json, Path, Query};
+use crate::extract::Json;
 use crate::idempotency::Claimed;
 
 /// The longest name of a signal, and the longest reason, in characters.
@@ -90,6 +91,8 @@ struct Fork {
 pub(super) struct Changing {
     caller: Caller,
     address: Address,
+    /// Whom it is with.
+    agent: Option<String>,
     claimed: Claimed,
     /// Through which it is done, so that it is found again by the request.
     engine: Engine,
@@ -99,13 +102,11 @@ impl FromRequestParts<App> for Changing {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        let caller = Caller::from_request_parts(parts, app).await?;
-        let Path(id) = Path::<String>::from_request_parts(parts, app).await?;
-        let Query(query) = Query::<BranchQuery>::from_request_parts(parts, app).await?;
-        let claimed = Claimed::of(parts);
-        let address = access::session_to_change(app, &caller, &id, query.branch.as_deref()).await?;
+        let Asking { caller, claimed, id, branch } = Asking::from_request_parts(parts, app).await?;
+        let Reached { address, agent } =
+            access::session_to_change(app, &caller, &id, branch.as_deref()).await?;
         let engine = claimed.engine(app);
-        Ok(Self { caller, address, claimed, engine })
+        Ok(Self { caller, address, agent, claimed, engine })
     }
 }
 
@@ -147,7 +148,7 @@ pub(super) async fn post_message(
     at: Changing,
     Json(post): Json<Post>,
 ) -> Result<Json<ChangedView>, Error> {
-    access::still_talks(&app, &at.caller, &at.address).await?;
+    access::still_talks(&app, &at.caller, at.agent.as_deref())?;
     let said = said(&at.caller, post.message.blocks()?);
     at.once(at.engine.post(&at.address, said)).await
 }
@@ -162,7 +163,7 @@ async fn signal_session(
     at: Changing,
     Json(signal): Json<Signal>,
 ) -> Result<Json<ChangedView>, Error> {
-    access::still_talks(&app, &at.caller, &at.address).await?;
+    access::still_talks(&app, &at.caller, at.agent.as_deref())?;
     if signal.name.is_empty() || signal.name.chars().count() > WORDS_CHARS_MAX {
         return Err(Error::bad(
             format!("the name of a signal has 1 to {WORDS_CHARS_MAX} characters"),
@@ -216,7 +217,7 @@ async fn resume_session(
     at: Changing,
     resume: Option<Json<Resume>>,
 ) -> Result<Json<ChangedView>, Error> {
-    access::still_talks(&app, &at.caller, &at.address).await?;
+    access::still_talks(&app, &at.caller, at.agent.as_deref())?;
     match resume.and_then(|Json(resume)| resume.budget) {
         Some(budget) => {
             let budget = allowance(&budget)?;
@@ -263,11 +264,9 @@ async fn fork_session(
     let from = at.address.branch_id();
     let head = app.journal.head(&from).await?.map_or(Seq(0), |head| head.seq);
     let shared = fork.at.map_or(head, Seq);
-    let name = super::new_branch(&app, &from.stream, fork.name.as_deref(), &at.claimed).await?;
-    let to = Address { session: at.address.session, branch: name.clone() };
-    if !super::is_forked(&app, &from, shared, &name, &at.claimed).await? {
-        at.engine.fork(&at.address, shared, name).await?;
-    }
+    let make = |name| at.engine.fork(&at.address, shared, name);
+    let branch = branches::fork(&app, &at.claimed, &from, shared, fork.name.as_deref(), make).await?;
+    let to = Address { session: at.address.session, branch };
     let seq = app.engine.state(&to, None).await?.seq;
     Ok(Json(ChangedView::new(&to, seq)))
 }
@@ -278,9 +277,4 @@ fn words(reason: Option<Json<Reason>>, usual: &str) -> Result<String, Error> {
         ..=WORDS_CHARS_MAX => Ok(reason),
         _ => Err(Error::bad(format!("a reason has at most {WORDS_CHARS_MAX} characters"), "be brief")),
     }
-}
-
-/// A name for a new branch.
-pub(super) fn branch_name(name: &str) -> Result<BranchName, Error> {
-    name.parse().map_err(|error: weir_types::NameError| Error::bad(error.to_string(), "choose another name"))
 }

@@ -14,7 +14,7 @@ use weir_types::Hash;
 use super::at;
 use super::sessions::AtQuery;
 use super::views::{self, FileView};
-use crate::access;
+use crate::access::{self, Reached};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::{Error, ErrorBody};
@@ -74,7 +74,7 @@ async fn files(
     id: &str,
     query: &AtQuery,
 ) -> Result<weir_workspace::Files, Error> {
-    let address = access::session(app, caller, id, query.branch.as_deref()).await?;
+    let Reached { address, .. } = access::session(app, caller, id, query.branch.as_deref()).await?;
     let at = at::place(&*app.journal, &address.branch_id(), query.at.as_deref()).await?;
     Ok(app.engine.files(&address, at).await?)
 }

@@ -9,10 +9,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_types::{BranchId, BranchName, Level};
 
-use super::changes::branch_name;
 use crate::access;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::branches::branch_name;
 use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path, Query, whole};
 use crate::formats::{Format, FormatError};

@@ -18,7 +18,7 @@ use super::events::{EventsQuery, EventsView};
 use super::page::{cursor, limit, place};
 use super::views::{self, FileView, StopView, UsageView};
 use super::{BranchQuery, at};
-use crate::access;
+use crate::access::{self, Reached};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::{Error, ErrorBody};
@@ -295,7 +295,7 @@ async fn session(
     Path(id): Path<String>,
     Query(query): Query<BranchQuery>,
 ) -> Result<Json<SessionView>, Error> {
-    let address = access::session(&app, &caller, &id, query.branch.as_deref()).await?;
+    let Reached { address, .. } = access::session(&app, &caller, &id, query.branch.as_deref()).await?;
     let session = app.engine.state(&address, None).await?;
     let first = app.journal.read(&address.branch_id(), Seq(0), 1).await?;
     let began = first.first().map_or(session.ts, |event| event.ts).to_string();
@@ -334,7 +334,7 @@ async fn session_messages(
     Path(id): Path<String>,
     Query(query): Query<MessagesQuery>,
 ) -> Result<Json<Messages>, Error> {
-    let address = access::session(&app, &caller, &id, query.branch.as_deref()).await?;
+    let Reached { address, .. } = access::session(&app, &caller, &id, query.branch.as_deref()).await?;
     let (branch, after) = (address.branch_id(), Seq(query.after.unwrap_or(0)));
     let head = app.journal.head(&branch).await?.map_or(Seq(0), |head| head.seq);
     // Results name their tools only by the call, which may be on the page before.
@@ -359,7 +359,7 @@ async fn session_state(
     Path(id): Path<String>,
     Query(query): Query<AtQuery>,
 ) -> Result<Json<StateView>, Error> {
-    let address = access::session(&app, &caller, &id, query.branch.as_deref()).await?;
+    let Reached { address, .. } = access::session(&app, &caller, &id, query.branch.as_deref()).await?;
     let at = at::place(&*app.journal, &address.branch_id(), query.at.as_deref()).await?;
     let state = app.engine.state(&address, at).await?;
     // Both of the same moment, also while the session goes on.
@@ -378,6 +378,6 @@ async fn session_events(
     Path(id): Path<String>,
     Query(query): Query<EventsQuery>,
 ) -> Result<Response, Error> {
-    let address = access::session(&app, &caller, &id, query.branch.as_deref()).await?;
+    let Reached { address, .. } = access::session(&app, &caller, &id, query.branch.as_deref()).await?;
     query.page(&app, &caller, &address.branch_id()).await
 }

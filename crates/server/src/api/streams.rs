@@ -10,17 +10,18 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use weir_engine::EngineError;
 use weir_journal::lines::Positions;
 use weir_journal::{Expected, Key, NewEvent, PAYLOAD_MAX, Part};
 use weir_types::{BranchId, BranchName, Hash, Kind, Level, Meta, Seq, is_reserved_kind};
 
 use super::BranchQuery;
-use super::changes::branch_name;
 use super::events::{EventsQuery, EventsView};
 use super::page::limit;
 use crate::access;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::branches::{self, branch_name};
 use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path, Query};
 use crate::idempotency::Claimed;
@@ -406,11 +407,10 @@ async fn fork_stream(
     let from = access::existing_stream(&app, &caller, &name, query.branch.as_deref(), Level::Write).await?;
     let head = app.journal.head(&from).await?.map_or(Seq(0), |head| head.seq);
     let at = fork.at.map_or(head, Seq);
-    let branch = super::new_branch(&app, &from.stream, fork.name.as_deref(), &claimed).await?;
-    if !super::is_forked(&app, &from, at, &branch, &claimed).await? {
-        let name = branch.clone();
-        app.journal.fork(weir_journal::Fork { from: from.clone(), at, name }).await?;
-    }
+    let make = |name| async {
+        app.journal.fork(weir_journal::Fork { from: from.clone(), at, name }).await.map_err(EngineError::from)
+    };
+    let branch = branches::fork(&app, &claimed, &from, at, fork.name.as_deref(), make).await?;
     let stream = access::shown(&app, &caller, &from.stream).to_owned();
     Ok(Json(Forked { stream, branch: branch.to_string(), at: at.0 }))
 }

@@ -106,6 +106,14 @@ impl Jwt {
         Ok(Self(Arc::new(Inner { keys: Source::Public(keys), settings })))
     }
 
+    /// Keeps keys fresh that may be withdrawn. Goes on for ever.
+    pub(super) async fn keep_fresh(&self) {
+        match &self.0.keys {
+            Source::Shared(_) => std::future::pending().await,
+            Source::Public(keys) => keys.keep_fresh().await,
+        }
+    }
+
     /// Whom a token names.
     pub(super) async fn caller(&self, token: &str) -> Result<Caller, &'static str> {
         let header = header(token)?;

@@ -9,6 +9,7 @@ use futures_util::StreamExt;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use reqwest::Url;
+use tokio::sync::Notify;
 
 /// The largest set that is read.
 const BYTES_MAX: usize = 256 * 1024;
@@ -54,6 +55,8 @@ struct Inner {
     known: Mutex<Arc<Vec<Key>>>,
     /// When it was last tried. Whoever holds it tries.
     tried: tokio::sync::Mutex<Option<Instant>>,
+    /// Told whenever keys that are known are used.
+    used: Notify,
 }
 
 /// Why there are no keys.
@@ -120,6 +123,7 @@ impl Keys {
             pause,
             known: Mutex::default(),
             tried: tokio::sync::Mutex::new(None),
+            used: Notify::new(),
         }));
         match (&keys.0.place, keys.read().await) {
             (_, Ok(found)) => keys.set(found),
@@ -137,7 +141,7 @@ impl Keys {
     pub(super) async fn candidates(&self, kid: Option<&str>, algorithm: Algorithm) -> Vec<Key> {
         let found = self.known(kid, algorithm);
         if !found.is_empty() {
-            self.freshen();
+            self.0.used.notify_one();
             return found;
         }
         self.refresh(self.0.pause).await;
@@ -156,13 +160,11 @@ impl Keys {
         *self.0.known.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 
-    /// Asks again beside what goes on, if it was long ago. Nobody waits for it; it ends by its own deadline.
-    fn freshen(&self) {
-        let after = self.0.pause * STALE_AFTER;
-        let is_due = self.0.tried.try_lock().is_ok_and(|tried| tried.is_none_or(|at| at.elapsed() >= after));
-        if is_due {
-            let keys = self.clone();
-            tokio::spawn(async move { keys.refresh(after).await });
+    /// Asks again when keys are used that were had long ago, beside those who use them. Goes on for ever.
+    pub(super) async fn keep_fresh(&self) {
+        loop {
+            self.0.used.notified().await;
+            self.refresh(self.0.pause * STALE_AFTER).await;
         }
     }
 

@@ -5,6 +5,7 @@ use weir_kernel::Body;
 use weir_types::{FailureClass, Seq, StopReason, Usage};
 
 use super::refused::Refused;
+use crate::api::chat;
 use crate::app::App;
 use crate::error::Error;
 use crate::formats::{Joiner, Part, Viewer};
@@ -85,10 +86,12 @@ async fn follow(app: &App, begun: &Begun) -> Result<Answered, Refused> {
     let feed = Feed::new(&app.engine, &app.journal, &Source::run(begun)).await;
     let mut feed = feed.map_err(Error::from)?;
     let (mut viewer, mut answered, mut class) = (Viewer::default(), Answered::default(), None);
+    let about_to_stop = chat::about_to_stop(app);
+    tokio::pin!(about_to_stop);
     loop {
         let item = tokio::select! {
             item = feed.next() => item.map_err(Error::from)?,
-            () = app.stopping.cancelled() => None,
+            () = &mut about_to_stop => None,
         };
         let Some(item) = item else { return Err(leaving()) };
         note(&item, &mut answered, &mut class);

@@ -8,12 +8,13 @@ use weir_types::RunId;
 use super::conversation::{Beginning, Conversation};
 use super::fields::Field;
 use super::refused::Refused;
-use crate::access;
+use crate::access::{self, Reached};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::branches::{self, Prefix};
 use crate::error::Error;
 use crate::idempotency::Claimed;
-use crate::stream::{self, Begun, Prefix, Turn};
+use crate::stream::{self, Begun, Turn};
 
 /// Why the client's own tools are refused.
 pub(super) const NO_TOOLS: &str =
@@ -98,15 +99,15 @@ async fn fork_after(
     if newest == Some(previous.run) || claimed.earlier().is_some() {
         return Ok(None);
     }
-    let Some(end) = stream::end_of(app, previous).await? else { return Ok(None) };
-    Ok(Some(stream::branch_off(app, claimed, &previous.address, end, Prefix::Fork).await?))
+    let Some(end) = branches::end_of(app, previous).await? else { return Ok(None) };
+    Ok(Some(branches::branch_off(app, claimed, &previous.address, end, Prefix::Fork).await?))
 }
 
 /// The session that the client names, if it does and it is theirs.
 async fn named_session(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<Option<Address>, Refused> {
     let Some(value) = headers.get(SESSION) else { return Ok(None) };
     let value = value.to_str().map_err(|_| Error::missing("session"))?.trim();
-    Ok(Some(access::session_to_change(app, caller, value, None).await?))
+    Ok(Some(access::session_to_change(app, caller, value, None).await?.address))
 }
 
 /// A session goes on with its own agent.
@@ -142,7 +143,7 @@ async fn previous_response(app: &App, caller: &Caller, id: &str) -> Result<Begun
     let mut parts = id.strip_prefix("resp_").ok_or_else(missing)?.splitn(3, '_');
     let (session, run, branch) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
     let run: RunId = run.and_then(|run| run.parse().ok()).ok_or_else(missing)?;
-    let address = access::session_to_change(app, caller, session, branch)
+    let Reached { address, .. } = access::session_to_change(app, caller, session, branch)
         .await
         .map_err(|error| if error.status == StatusCode::NOT_FOUND { missing() } else { error.into() })?;
     stream::locate(app, &address, run)

@@ -141,8 +141,9 @@ impl Viewer {
             // What another session asks is told where the stream ends, with what it asks.
             Body::ApprovalRequested(asked) if asked.rule == weir_engine::ASKED_BY_CHILD => return Vec::new(),
             Body::ApprovalRequested(asked) => {
-                let Some(call) = self.calls.get(&asked.call) else { return Vec::new() };
-                Part::Ask(Asked { id: asked.call, call: asked.call, why: why(call) })
+                let Some((tool, because)) = self.calls.get(&asked.call) else { return Vec::new() };
+                let why = weir_engine::why_asked(tool, &asked.rule, because);
+                Part::Ask(Asked { id: asked.call, call: asked.call, why })
             }
             Body::ToolCompleted(done) if !self.calls.contains_key(&done.call) => return Vec::new(),
             Body::ToolFailed(failed) if !self.calls.contains_key(&failed.call) => return Vec::new(),
@@ -200,9 +201,4 @@ impl Asked {
     pub(crate) fn in_words(&self) -> String {
         format!("{} (approval {})", self.why, self.id)
     }
-}
-
-fn why((tool, because): &(String, String)) -> String {
-    let reason = if because.is_empty() { String::new() } else { format!(": {because}") };
-    format!("tool '{tool}' requires approval{reason}")
 }

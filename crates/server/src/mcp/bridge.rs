@@ -14,13 +14,13 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use weir_engine::{Address, Approval, Became, Called, EngineError, Errand, ErrandError, provision};
+use weir_engine::{Address, Became, Called, EngineError, Errand, ErrandError, provision};
 use weir_kernel::{Lifecycle, SessionCreated};
 use weir_mcp::serving::{About, Given, Hints, Incoming, Offer, Offered, Refusal};
 use weir_tools::Step;
 use weir_types::{Effect, Explain, Fault, SessionId};
 
-use super::{response, token};
+use super::{asked, response, token};
 use crate::app::App;
 use crate::error::{Error, ErrorBody};
 
@@ -207,16 +207,6 @@ fn became(session: SessionId, called: Called) -> Result<Given, Refusal> {
             })
         }
     }
-}
-
-fn asked(approval: &Approval) -> Value {
-    json!({
-        "id": approval.id.to_string(),
-        "session": approval.address.session.to_string(),
-        "tool": approval.tool,
-        "input": approval.input.to_value(),
-        "why": approval.why,
-    })
 }
 
 /// Why a call was not even written down.

@@ -12,6 +12,7 @@ use weir_kernel::Body;
 use weir_mcp::serving::{Ask, Asking, Given, Incoming, Progress, Refusal};
 use weir_types::{Block, CallId, Seq, StopReason, Usage};
 
+use super::asked;
 use crate::access;
 use crate::api::chat;
 use crate::app::App;
@@ -203,8 +204,7 @@ async fn converse(
 /// What is told when the server goes before the run is done.
 fn goes_on(address: &Address) -> Error {
     let message = format!(
-        "the server stops, and the run goes on: call again with the same idempotency key, or in session {}",
-        address.session
+        "the server stops, and the run goes on: call again with the same idempotency key, or in session {address}"
     );
     Error::new(StatusCode::SERVICE_UNAVAILABLE, "server::stopping", message, "call again later")
 }
@@ -349,7 +349,7 @@ fn words(address: &Address, outcome: &Outcome) -> String {
             format!(
                 "The agent waits for approval of:\n{}\nOnce that was decided it goes on by itself: session {}.",
                 asked.collect::<Vec<_>>().join("\n"),
-                address.session,
+                address,
             )
         }
         stop => {
@@ -361,17 +361,8 @@ fn words(address: &Address, outcome: &Outcome) -> String {
 
 fn structured(address: &Address, outcome: &Outcome) -> Value {
     let Usage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens } = outcome.usage;
-    let asked = outcome.approvals.iter().map(|asked| {
-        json!({
-            "id": asked.id.to_string(),
-            "session": asked.address.session.to_string(),
-            "tool": asked.tool,
-            "input": asked.input.to_value(),
-            "why": asked.why,
-        })
-    });
     json!({
-        "session": address.session.to_string(),
+        "session": address.to_string(),
         "run": outcome.run.map(|run| run.to_string()),
         "stop": outcome.stop.as_str(),
         "message": outcome.message,
@@ -382,7 +373,7 @@ fn structured(address: &Address, outcome: &Outcome) -> Value {
             "cache_write_tokens": cache_write_tokens,
         },
         "cost_usd": outcome.cost.as_usd(),
-        "approvals": asked.collect::<Vec<_>>(),
+        "approvals": outcome.approvals.iter().map(asked).collect::<Vec<_>>(),
     })
 }
 

@@ -15,7 +15,7 @@ use super::begin::{Ahead, locate, say};
 use super::feed::Scope;
 use super::frame::{FrameId, Place};
 use super::respond::{Leaving, Source, last_event_id, respond};
-use crate::access;
+use crate::access::{self, Reached};
 use crate::api::chat::{Chat, place};
 use crate::app::App;
 use crate::auth::Caller;
@@ -122,11 +122,11 @@ async fn run_stream(
 ) -> Result<Response, Error> {
     let (format, leaving) = (format(query.format.as_deref())?, leaving(query.cancel_on_disconnect));
     let branch = query.branch.as_deref();
-    let address = match leaving {
+    let Reached { address, agent } = match leaving {
         Leaving::GoesOn => access::session(&app, &caller, &session, branch).await?,
         Leaving::Cancels => access::session_to_change(&app, &caller, &session, branch).await?,
     };
-    let agent = agent_of(&app, &address).await?;
+    let agent = agent.unwrap_or_default();
     let run: RunId = run.parse().map_err(|_| Error::missing("run"))?;
     let begun = locate(&app, &address, run).await?;
     let source = Source { seen: last_event_id(&headers)?, ..Source::run(&begun) };
@@ -156,7 +156,7 @@ async fn session_events_stream(
     Query(query): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let address = access::session(&app, &caller, &session, query.branch.as_deref()).await?;
+    let Reached { address, .. } = access::session(&app, &caller, &session, query.branch.as_deref()).await?;
     let seen = last_event_id(&headers)?;
     let after = match seen {
         Some(seen) => before_answer(&app, &address, seen).await?,
@@ -210,12 +210,6 @@ pub(crate) fn format(word: Option<&str>) -> Result<Format, Error> {
             Error::bad(error.to_string(), "say `?format=` native, openai, anthropic or vercel")
         })
     })
-}
-
-/// The agent of a session.
-pub(crate) async fn agent_of(app: &App, address: &Address) -> Result<String, Error> {
-    let listed = app.journal.listed(&Address::main(address.session).branch_id()).await?;
-    listed.and_then(|listed| listed.attrs.agent).ok_or_else(|| Error::missing("session"))
 }
 
 fn leaving(cancel_on_disconnect: Option<bool>) -> Leaving {

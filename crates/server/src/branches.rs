@@ -1,15 +1,15 @@
-//! Going another way: what is said again, or after an answer that was not the last, is said on a branch of its own.
+//! Going another way: branches that somebody asks for, and those for what is said again, or after an answer that was not the last.
 
 use axum::http::StatusCode;
 use weir_engine::{Address, EngineError};
 use weir_journal::{Branch, ForkError, PAGE_MAX};
 use weir_kernel::{Body, UserMessage};
-use weir_types::{BranchName, Event, Kind, Role, Seq};
+use weir_types::{BranchId, BranchName, Event, Kind, Role, Seq, StreamName};
 
-use super::begin::Begun;
 use crate::app::App;
 use crate::error::Error;
 use crate::idempotency::Claimed;
+use crate::stream::Begun;
 
 /// How often another name is tried when somebody else was quicker.
 const TRIES_MAX: u32 = 16;
@@ -17,7 +17,7 @@ const TRIES_MAX: u32 = 16;
 /// What branches are called: this, and a number that grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prefix {
-    /// Of sessions that go on after an older answer.
+    /// Of those that nobody has named, and of sessions that go on after an older answer.
     Fork,
     /// Of chats in which something is said again: the newest is what the chat goes on with.
     Again,
@@ -41,7 +41,40 @@ impl Prefix {
     }
 }
 
-/// A new branch that shares everything up to an event.
+/// Makes a branch of the name that is wanted, or of a free one; answers with its name. What the same request has made before it was cut off is not made again.
+pub(crate) async fn fork<T, F>(
+    app: &App,
+    claimed: &Claimed,
+    from: &BranchId,
+    at: Seq,
+    wanted: Option<&str>,
+    make: impl Fn(BranchName) -> F,
+) -> Result<BranchName, Error>
+where
+    F: Future<Output = Result<T, EngineError>>,
+{
+    let Some(name) = wanted.map(str::to_owned).or_else(|| claimed.name("fork")) else {
+        return numbered(app, &from.stream, Prefix::Fork, make).await;
+    };
+    let name = branch_name(&name)?;
+    if !(claimed.is_repeated() && is_made(app, from, at, &name).await?) {
+        make(name.clone()).await?;
+    }
+    Ok(name)
+}
+
+async fn is_made(app: &App, from: &BranchId, at: Seq, name: &BranchName) -> Result<bool, Error> {
+    let branches = app.journal.branches(&from.stream).await?;
+    let parent = branches.into_iter().find(|branch| branch.name == *name).and_then(|branch| branch.parent);
+    Ok(parent.is_some_and(|parent| parent.branch == from.branch && parent.at == at))
+}
+
+/// A name for a new branch.
+pub(crate) fn branch_name(name: &str) -> Result<BranchName, Error> {
+    name.parse().map_err(|error: weir_types::NameError| Error::bad(error.to_string(), "choose another name"))
+}
+
+/// A new branch of a session that shares everything up to an event.
 pub(crate) async fn branch_off(
     app: &App,
     claimed: &Claimed,
@@ -49,14 +82,28 @@ pub(crate) async fn branch_off(
     at: Seq,
     prefix: Prefix,
 ) -> Result<Address, Error> {
+    let engine = claimed.engine(app);
+    let branch = numbered(app, &from.branch_id().stream, prefix, |name| engine.fork(from, at, name)).await?;
+    Ok(Address { session: from.session, branch })
+}
+
+/// Makes a branch with the next number, or the one after that if somebody else was quicker.
+async fn numbered<T, F>(
+    app: &App,
+    stream: &StreamName,
+    prefix: Prefix,
+    make: impl Fn(BranchName) -> F,
+) -> Result<BranchName, Error>
+where
+    F: Future<Output = Result<T, EngineError>>,
+{
     let mut tries = 0;
     loop {
-        let branches = app.journal.branches(&from.branch_id().stream).await?;
+        let branches = app.journal.branches(stream).await?;
         let number = prefix.newest(&branches).map_or(1, |(number, _)| number.saturating_add(1));
-        let name = format!("{}{number}", prefix.as_str());
-        let name = name.parse().map_err(|_| Error::missing("branch"))?;
-        match claimed.engine(app).fork(from, at, name).await {
-            Ok((address, _)) => return Ok(address),
+        let name = branch_name(&format!("{}{number}", prefix.as_str()))?;
+        match make(name.clone()).await {
+            Ok(_) => return Ok(name),
             Err(EngineError::Fork(error))
                 if matches!(*error, ForkError::Exists { .. }) && tries < TRIES_MAX =>
             {
