@@ -48,6 +48,10 @@ impl Problems {
         }));
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Everything that a compiler has found.
     pub(crate) fn of(compiled: &Compiled) -> Self {
         let mut problems = Self::default();

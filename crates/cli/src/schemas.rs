@@ -1,6 +1,7 @@
 //! JSON Schemas of a project's files, where editors find them: `.weir/schema/`.
 
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use weir_spec::{Document, schema};
@@ -23,7 +24,7 @@ pub(crate) fn text(document: Document) -> String {
 /// Writes those that are not there yet, or are another version's. Blocks.
 pub(crate) fn write(data_dir: &Path) -> io::Result<()> {
     let directory = data_dir.join("schema");
-    std::fs::create_dir_all(&directory)?;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
     for (name, document) in DOCUMENTS {
         let (path, text) = (directory.join(format!("{name}.json")), text(document));
         if std::fs::read(&path).ok().as_deref() != Some(text.as_bytes()) {

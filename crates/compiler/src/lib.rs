@@ -44,4 +44,4 @@ pub use approve::{Approve, Command, Nobody, approvals_file, refusal};
 pub use codes::CODES;
 pub use compile::{Built, Compiled, compile};
 pub use options::{Credentials, Event, Mode, Options, Progress};
-pub use save::{Loaded, SaveError, Which, keep, load, save};
+pub use save::{Loaded, SaveError, Which, keep, latest, load, save};

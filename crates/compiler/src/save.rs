@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use weir_spec::Manifest;
@@ -88,7 +89,7 @@ impl Explain for SaveError {
                 "check free space and permissions there; nothing was left half-written".into()
             }
             Self::Unreadable { .. } => "check the permissions there".into(),
-            Self::Missing(_) => "manifests are in `.weir/build`; `weir build` makes one".into(),
+            Self::Missing(_) => "manifests are in `build/` of the data directory; `weir build` makes one, and `--manifest latest` names the newest".into(),
             Self::Nothing(_) => "run `weir build`".into(),
             Self::Ambiguous { candidates, .. } => {
                 let shown: Vec<String> =
@@ -162,6 +163,20 @@ pub fn keep(data_dir: &Path, built: &Built) -> Result<(), SaveError> {
     write_once(&data_dir.join(BUILDS).join(format!("{}.json", built.hash)), &built.bytes)
 }
 
+/// What was built last. Blocks.
+///
+/// # Errors
+/// When nothing was, or the disk says no.
+pub fn latest(data_dir: &Path) -> Result<Hash, SaveError> {
+    let nothing = || SaveError::Nothing(data_dir.to_owned());
+    let path = data_dir.join(BUILDS).join(LATEST);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => text.trim().parse().map_err(|_| nothing()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(nothing()),
+        Err(source) => Err(SaveError::Unreadable { path, source }),
+    }
+}
+
 /// Finds a manifest again. Blocks.
 ///
 /// # Errors
@@ -169,17 +184,7 @@ pub fn keep(data_dir: &Path, built: &Built) -> Result<(), SaveError> {
 pub fn load(data_dir: &Path, which: &Which<'_>) -> Result<Loaded, SaveError> {
     let builds = data_dir.join(BUILDS);
     let hash = match which {
-        Which::Latest => {
-            let latest = builds.join(LATEST);
-            let text = match std::fs::read_to_string(&latest) {
-                Ok(text) => text,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return Err(SaveError::Nothing(data_dir.to_owned()));
-                }
-                Err(source) => return Err(SaveError::Unreadable { path: latest, source }),
-            };
-            text.trim().parse().map_err(|_| SaveError::Nothing(data_dir.to_owned()))?
-        }
+        Which::Latest => latest(data_dir)?,
         Which::Prefix(prefix) => only_one(&builds, prefix)?,
     };
     let path = builds.join(format!("{hash}.json"));
@@ -199,6 +204,9 @@ pub fn load(data_dir: &Path, which: &Which<'_>) -> Result<Loaded, SaveError> {
 
 fn only_one(builds: &Path, prefix: &str) -> Result<Hash, SaveError> {
     let missing = || SaveError::Missing(prefix.chars().take(80).collect());
+    if prefix.is_empty() {
+        return Err(missing());
+    }
     let entries = match std::fs::read_dir(builds) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(missing()),
@@ -230,7 +238,8 @@ fn write_once(path: &Path, bytes: &[u8]) -> Result<(), SaveError> {
 fn write(path: &Path, bytes: &[u8]) -> Result<(), SaveError> {
     let fail = |source| SaveError::Unwritable { path: path.to_owned(), source };
     let directory = path.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(directory).map_err(fail)?;
+    // What is not there yet is the data directory, and nobody else's business.
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(fail)?;
     let mut temporary = tempfile::Builder::new();
     // As with any file that an editor would make: the umask decides who reads it.
     temporary

@@ -149,7 +149,8 @@ impl Updates {
         self.seen = event.seq;
         match event.kind.as_str() {
             "model.requested" => (self.open, self.told) = (Some(event.seq), 0),
-            "assistant.message" | "model.failed" | "run.cancelled" | "run.parked" | "session.resumed" => {
+            "assistant.message" | "model.failed" | "run.cancelled" | "run.parked" | "session.resumed"
+            | "session.released" => {
                 self.open = None;
             }
             _ => {}

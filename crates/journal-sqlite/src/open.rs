@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fs::{File, TryLockError};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -180,7 +181,7 @@ fn enter_directory(path: &Path) -> Result<(File, bool), OpenError> {
     }
 }
 
-/// Makes a directory and those above it, each durably: SQLite syncs the directory of its files, but nobody else would
+/// Makes a directory and those above it, for this user alone, each durably: SQLite syncs the directory of its files, but nobody else would
 /// sync the one that this directory is in.
 fn make_directory(directory: &Path) -> std::io::Result<()> {
     if directory.is_dir() {
@@ -188,7 +189,7 @@ fn make_directory(directory: &Path) -> std::io::Result<()> {
     }
     let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     make_directory(parent)?;
-    match std::fs::create_dir(directory) {
+    match std::fs::DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
         _ => File::open(parent)?.sync_all(),
     }

@@ -107,6 +107,11 @@ bodies! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         budget: Option<Allowance>,
     }
+    /// The process that has it stops in good order, and lets go of it. What is under way is cut off, and goes on elsewhere.
+    "session.released" SessionReleased {
+        /// Why.
+        reason: String,
+    }
     /// Someone stops it; it can be resumed.
     "session.halted" SessionHalted {
         /// Why.

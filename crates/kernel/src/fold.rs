@@ -103,6 +103,7 @@ impl Session {
             Body::SessionCreated(body) => self.created(body),
             Body::SessionUpdated(body) => self.updated(body),
             Body::SessionResumed(body) => self.resumed(body),
+            Body::SessionReleased(_) => self.cut_off(),
             Body::SessionHalted(body) => self.halted(&body.reason),
             Body::SessionClosed(body) => self.lifecycle = Lifecycle::Closed(body.reason.clone()),
             Body::BranchForked(_) => {
@@ -200,11 +201,16 @@ impl Session {
         }
     }
 
+    /// Whoever was at it is at it no more.
+    fn cut_off(&mut self) {
+        self.interrupt_request();
+        self.interrupt_calls();
+    }
+
     /// A process takes the session up: whatever was under way was lost with the one before.
     fn resumed(&mut self, body: &SessionResumed) {
         let was_waiting = self.is_waiting();
-        self.interrupt_request();
-        self.interrupt_calls();
+        self.cut_off();
         match body.reason {
             ResumeReason::Input => {}
             // Waiting holds nothing, so a process that ends meanwhile interrupts nothing.

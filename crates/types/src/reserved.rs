@@ -7,8 +7,8 @@ pub const RESERVED_STREAMS: [&str; 4] = ["session:", "loop:", "budget:", "engine
 
 /// Kinds whose meaning the runtime defines.
 #[rustfmt::skip]
-pub const RESERVED_KINDS: [&str; 45] = [
-    "session.created", "session.updated", "session.resumed", "session.halted", "session.closed",
+pub const RESERVED_KINDS: [&str; 46] = [
+    "session.created", "session.updated", "session.resumed", "session.released", "session.halted", "session.closed",
     "branch.forked", "branch.merged",
     "user.message", "external.signal",
     "run.started", "iteration.started", "model.requested", "model.failed", "text.delta", "assistant.message",

@@ -12,6 +12,7 @@ use weir_types::Hash;
 use crate::agents::{AgentError, missing_keys};
 use crate::builds;
 use crate::commands::Context;
+use crate::commands::serve::tell_loops;
 use crate::compiling;
 use crate::paint::Paint;
 use crate::problems::Problems;
@@ -62,6 +63,8 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
         json,
         paint,
         deployed: None,
+        is_good: false,
+        remarks: String::new(),
     };
     let (reloading, looks) = reloading.begin(prepared.began).await?;
     prepared.run(reloading.watch(looks)).await
@@ -85,6 +88,10 @@ struct Reloading {
     json: bool,
     paint: Paint,
     deployed: Option<Hash>,
+    /// Whether the files were without mistakes when they were last looked at.
+    is_good: bool,
+    /// What was last remarked upon, which is not said twice.
+    remarks: String,
 }
 
 /// Why a build cannot be used.
@@ -99,7 +106,9 @@ impl Reloading {
     /// Builds the project for the first time. One with mistakes is waited for.
     async fn begin(mut self, began: Instant) -> Outcome<(Self, Looks)> {
         let looks = self.look().await?;
-        match self.build().await {
+        let built = self.build().await;
+        self.is_good = built.is_ok();
+        match built {
             Ok((hash, agents)) => {
                 info!(manifest = %hash, agents, took_ms = ms(began), "project built");
             }
@@ -125,10 +134,15 @@ impl Reloading {
             let changed = names(&seen.changed_since(&built));
             built = seen.clone();
             let began = Instant::now();
-            let before = self.deployed;
-            match self.build().await {
-                Ok((hash, _)) if before == Some(hash) => {
+            let (before, was_good) = (self.deployed, self.is_good);
+            let now = self.build().await;
+            self.is_good = now.is_ok();
+            match now {
+                Ok((hash, _)) if before == Some(hash) && was_good => {
                     info!(changed, manifest = %hash, took_ms = ms(began), "nothing is different");
+                }
+                Ok((hash, _)) if before == Some(hash) => {
+                    info!(changed, manifest = %hash, took_ms = ms(began), "mended: the build is the one that is served");
                 }
                 Ok((hash, agents)) => {
                     info!(changed, manifest = %hash, agents, took_ms = ms(began), "reloaded");
@@ -154,6 +168,10 @@ impl Reloading {
         for variable in missing_keys(&built.manifest) {
             warn!(variable, "a model needs a key that is not set; agents that use it cannot answer");
         }
+        if self.deployed.is_none() {
+            tell_loops(&built.manifest);
+        }
+        self.warn(Problems::of(&compiled));
         builds::keep(built, &self.data_dir).await.map_err(|error| told(error.into()))?;
         let use_it = async {
             let ready = self.served.ready(hash).await?;
@@ -164,6 +182,19 @@ impl Reloading {
         use_it.await.map_err(|error| told(error.into()))?;
         self.deployed = Some(hash);
         Ok((hash, agents))
+    }
+
+    /// Shows what is odd about a build that can be used, once.
+    fn warn(&mut self, problems: Problems) {
+        let text = if self.json { problems.to_json() } else { problems.to_text(self.paint) };
+        let remarks = if problems.is_empty() { String::new() } else { text };
+        if remarks != self.remarks && !remarks.is_empty() {
+            match self.json {
+                true => warn!(problems = remarks, "the build has warnings"),
+                false => show(&remarks),
+            }
+        }
+        self.remarks = remarks;
     }
 
     /// Shows what is wrong as `weir build` does, and what that means.
@@ -177,12 +208,16 @@ impl Reloading {
             (true, Some(failure)) => error!(error = failure.words().0, "{meaning}"),
             (true, None) => error!(problems = text, "{meaning}"),
             (false, _) => {
-                // Between lines of the log, in one piece.
-                let _ = std::io::stderr().lock().write_all(format!("{}\n", text.trim_end()).as_bytes());
+                show(&text);
                 error!("{meaning}");
             }
         }
     }
+}
+
+/// Between lines of the log, in one piece.
+fn show(text: &str) {
+    let _ = std::io::stderr().lock().write_all(format!("{}\n", text.trim_end()).as_bytes());
 }
 
 fn problems(compiled: &Compiled) -> Refused {

@@ -1,6 +1,6 @@
 //! `weir serve`: the agents of a build over HTTP, from a manifest and a data directory alone.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use weir_engine::{Deploy, Deployments};
 use weir_journal::Journal;
 use weir_journal_sqlite::SqliteJournal;
 use weir_server::Builds;
+use weir_spec::Manifest;
 use weir_types::{Explain, Hash};
 
 use crate::agents::{AgentError, missing_keys};
@@ -18,10 +19,11 @@ use crate::commands::Context;
 use crate::report::Outcome;
 use crate::served::{Served, Sticks};
 use crate::serving::{ServerArgs, ms, prepare};
+use crate::store::blocking;
 
 const EXAMPLES: &str = "\
 Examples:
-  weir build && weir serve
+  weir build && weir serve --manifest latest
   weir serve --port 3000 --manifest 4f1c
   PORT=3000 LOG_LEVEL=debug weir serve --json
   curl http://127.0.0.1:8080/ready
@@ -55,6 +57,7 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     let (served, journal) = (prepared.served.clone(), Arc::clone(&prepared.journal));
     let deployments = deployed(args, &served, &*journal, context.identity.real()).await?;
     tell_deployed(&served, prepared.began);
+    tell_newer(&served, &context.data_dir).await;
     prepared.run(follow(served, journal, deployments)).await
 }
 
@@ -96,6 +99,23 @@ fn tell_deployed(served: &Served, began: Instant) {
     info!(manifest = %build.hash, agents, took_ms = ms(began), "manifest loaded");
     for variable in missing_keys(&build.manifest) {
         warn!(variable, "a model needs a key that is not set; agents that use it cannot answer");
+    }
+    tell_loops(&build.manifest);
+}
+
+/// Says that nobody waits for the loops of a build.
+pub(super) fn tell_loops(manifest: &Manifest) {
+    if !manifest.loops.is_empty() {
+        warn!(loops = manifest.loops.len(), "this version does not run loops yet: they never fire");
+    }
+}
+
+/// Says that something newer was built than what is served, which is what was deployed last.
+async fn tell_newer(served: &Served, data_dir: &Path) {
+    let data_dir = data_dir.to_owned();
+    let Ok(Ok(latest)) = blocking(move || weir_compiler::latest(&data_dir)).await else { return };
+    if served.current().is_some_and(|build| build.hash != latest) {
+        warn!(%latest, "there is a newer build: `weir deploy latest` serves it");
     }
 }
 

@@ -61,6 +61,28 @@ async fn a_run_that_is_cut_off_goes_on_when_the_server_is_there_again() {
     }
 }
 
+#[tokio::test]
+async fn stops_in_good_order_are_no_crashes_however_many() {
+    let project = drawling();
+    let mut server = project.serve().start().await;
+    let (frames, _, session, run) = underway(&server).await;
+    drop(frames);
+    for attempt in 2..=5 {
+        let down = server.terminate().await;
+        assert_eq!(down.ran.code, 0, "{}", down.ran.stderr);
+        server = down.start_again().await;
+        let mut frames = server.follow(&format!("/sessions/{session}/runs/{run}/stream"), None).await;
+        let is_asked = |frame: &Frame| frame.json()["payload"]["attempt"] == attempt;
+        while !frames.next().await.is_some_and(|frame| is_asked(&frame)) {}
+    }
+    let frames = server.follow(&format!("/sessions/{session}/runs/{run}/stream"), None).await.all().await;
+    let told = Told::of(session.clone(), &frames);
+    assert_eq!(told.stop, "end", "{told:?}");
+    assert!(told.answer.starts_with("This answer (attempt 5)"), "{told:?}");
+    let kinds = kinds(&project, &session);
+    assert_eq!(kinds.iter().filter(|kind| *kind == "session.released").count(), 4, "{kinds:?}");
+}
+
 /// The project with a tool that takes this long.
 fn dawdling(millis: u32) -> Project {
     let project = Project::new();
@@ -93,7 +115,7 @@ async fn a_tool_that_works_comes_to_its_end_and_nothing_new_begins() {
     let down = server.terminate().await;
     assert_eq!(down.ran.code, 0, "{}", down.ran.stderr);
     let told = kinds(&project, &session);
-    assert_eq!(told.last().unwrap(), "tool.completed", "written down, and no more: {told:?}");
+    assert_eq!(told[told.len() - 2..], ["tool.completed", "session.released"], "written down, and no more");
     assert!(!down.ran.stderr.contains("in time"), "{}", down.ran.stderr);
 
     let server = down.start_again().await;
@@ -127,7 +149,12 @@ async fn an_agent_that_waits_for_another_goes_on_waiting_after_a_stop() {
     };
     within("the other one works", asked).await;
     let down = server.terminate().await;
-    assert_eq!(kinds(&project, &session).last().unwrap(), "tool.started", "nothing has become of the call");
+    let told = kinds(&project, &session);
+    assert_eq!(
+        told[told.len() - 2..],
+        ["tool.started", "session.released"],
+        "nothing has become of the call"
+    );
 
     // Both are taken up, and the one behind the call is the same.
     let server = down.start_again().await;
@@ -173,6 +200,22 @@ async fn whoever_waits_for_an_answer_is_told_where_it_goes_on() {
     server.signal(Signal::TERM);
     assert_eq!(server.ended().await.ran.code, 0);
     assert!(kinds(&project, &session).contains(&"run.started".to_owned()));
+}
+
+#[tokio::test]
+async fn an_answer_in_a_vendors_words_has_as_long_as_any_other() {
+    let server = dawdling(1_500).serve().start().await;
+    let body = json!({ "model": "helper", "messages": [{ "role": "user", "content": "weather in Lisbon" }] });
+    let waiting = tokio::spawn(Answer::to(server.posting("/v1/chat/completions", &body)));
+    let begun = async {
+        while server.get("/sessions?status=running").await.ok()["sessions"].as_array().unwrap().is_empty() {}
+    };
+    within("the run has begun", begun).await;
+    server.signal(Signal::TERM);
+    let told = waiting.await.unwrap();
+    let answer = &told.ok()["choices"][0]["message"]["content"];
+    assert_eq!(answer, "Let me look.\n\nIt is 18 degrees in Lisbon.");
+    assert_eq!(server.ended().await.ran.code, 0);
 }
 
 #[tokio::test]

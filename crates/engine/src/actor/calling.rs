@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use weir_journal::{Appended, mint_call};
 use weir_kernel::{
     ApprovalExpired, ApprovalRequested, Bill, Body, Call, CallState, FileDeleted, FileWritten,
-    MemoryRetrieved, MemoryStored, ToolCompleted, ToolDecided, ToolFailed, ToolRequested, ToolStarted,
-    ToolUse, Verdict,
+    MemoryRetrieved, MemoryStored, SessionReleased, ToolCompleted, ToolDecided, ToolFailed, ToolRequested,
+    ToolStarted, ToolUse, Verdict,
 };
 use weir_tools::{Asked, Decision, Done, Failed, Permit, Started, Step, Trace, WAITS};
 use weir_types::{CallId, Effect, OnInterrupt, Risk, Who};
@@ -18,7 +18,7 @@ use weir_types::{CallId, Effect, OnInterrupt, Risk, Who};
 use super::asking::millis;
 use super::children::{bill, child_agent};
 use super::commit::Committed;
-use super::{Actor, Flow, Release};
+use super::{Actor, Flow, Hold, Release};
 use crate::approvals::ON_INTERRUPT;
 use crate::draft::{Nature, new_event};
 use crate::error::EngineError;
@@ -27,6 +27,9 @@ use crate::setup::Runnable;
 
 /// How long cancelled calls may take to notice.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Why sessions are let go of.
+const STOPPING: &str = "the process stops";
 
 /// What came of a call.
 pub(crate) struct Finished {
@@ -327,8 +330,8 @@ impl Actor {
         self.shared.cutting.is_cancelled() || (self.shared.stopping.is_cancelled() && is_agent())
     }
 
-    /// Waits for the calls under way, and writes down what came of them. Those of agents are left: their sessions are at a
-    /// safe point of their own.
+    /// Waits for the calls under way, writes down what came of them, and lets go of the session, so that whoever takes it up does not take
+    /// this for a crash. Calls of agents are left: their sessions are at a safe point of their own.
     pub(super) async fn reach_safe_point(&mut self) -> Result<(), EngineError> {
         let cutting = self.shared.cutting.clone();
         while self.call_ids.values().any(|call| !self.is_cut_off(*call)) {
@@ -345,6 +348,11 @@ impl Actor {
             return Ok(());
         }
         while let Committed::Rebased = self.commit(Release::No).await? {}
+        while self.hold == Hold::Held {
+            drop(self.stop_asking());
+            self.decided(SessionReleased { reason: STOPPING.to_owned() });
+            self.commit(Release::Yes).await?;
+        }
         Ok(())
     }
 

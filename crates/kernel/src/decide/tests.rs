@@ -284,6 +284,18 @@ fn taking_a_session_up_for_an_input_is_no_crash() {
 }
 
 #[test]
+fn a_process_that_stops_in_good_order_is_no_crash_and_what_it_was_at_goes_on() {
+    let mut story = Story::of_a_run();
+    for attempt in 2..=9 {
+        story.ask();
+        story.add(SessionReleased { reason: "the process stops".to_owned() });
+        assert_eq!(story.next(), Next::CallModel { begin: None, attempt, not_before: None });
+        story.resumed(ResumeReason::Input);
+        assert_eq!(story.next(), Next::CallModel { begin: None, attempt, not_before: None });
+    }
+}
+
+#[test]
 fn a_fork_in_the_middle_of_anything_rests() {
     let stories: [fn() -> Story; 5] = [
         Story::of_a_run,

@@ -96,6 +96,7 @@ fn session_kinds() -> Vec<BoxedStrategy<Body>> {
             owner: any::<u128>().prop_map(OwnerId::from_u128),
             budget: option::of(allowance()),
         }),
+        body!(SessionReleased { reason: text() }),
         body!(SessionHalted { reason: text() }),
         body!(SessionClosed { reason: text() }),
         body!(BranchForked { from: branch(), at: seq(), name: branch() }),

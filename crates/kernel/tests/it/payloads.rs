@@ -14,12 +14,13 @@ use crate::{bodies, runner};
 /// The fields of each kind. Beyond page 6: `usage` and `cost` of `model.failed` and `context.compacted`, because failed
 /// attempts and summaries are paid for too, and `on_interrupt` of `tool.requested`, because only the spec knows it. Purses count
 /// more than money, so what is about them names the rest; `purses` of `model.requested` says where its reservation has to be settled. `history` of
-/// `user.message` marks what a client says was said before the session began.
+/// `user.message` marks what a client says was said before the session began. `session.released` is let go of by a process that stops.
 #[rustfmt::skip]
-const FIELDS: [(&str, &str); 45] = [
+const FIELDS: [(&str, &str); 46] = [
     ("session.created", "agent manifest principal groups title labels parent lane"),
     ("session.updated", "title labels"),
     ("session.resumed", "reason owner budget"),
+    ("session.released", "reason"),
     ("session.halted", "reason"),
     ("session.closed", "reason"),
     ("branch.forked", "from at name"),
