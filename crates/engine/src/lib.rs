@@ -90,7 +90,7 @@ mod store;
 
 pub use actor::status;
 pub use address::{Address, stream_of};
-pub use approvals::{Answered, Approval, ApprovalError, AskedAfter, CHILD as ASKED_BY_CHILD, How};
+pub use approvals::{Answered, Approval, ApprovalError, AskedAfter, CHILD as ASKED_BY_CHILD, How, Pretence};
 pub use budgets::{Budgets, day, scope_words};
 pub use credentials::{
     CredentialError, CredentialFile, CredentialFileError, Credentials, Entry, Given, Holder, HolderError,
