@@ -72,6 +72,7 @@ mod workshop;
 
 mod actor;
 mod adopt;
+mod alive;
 mod draft;
 mod family;
 mod files;
