@@ -7,12 +7,12 @@ mod error;
 
 use std::sync::Arc;
 
-use weir_journal::{Journal, ListAfter, ListFilter, Listed, PAGE_MAX, Status, now};
+use weir_journal::{Journal, ListAfter, ListFilter, Listed, OfKind, PAGE_MAX, Status, now};
 use weir_kernel::{
-    ApprovalDenied, ApprovalGranted, Body, Call, CallState, Lifecycle, Session, SessionCreated, Verdict,
+    ApprovalDenied, ApprovalGranted, Body, Call, CallState, Lifecycle, Session, SessionCreated, Verdict, kind,
 };
 use weir_tools::Asked;
-use weir_types::{BranchId, CallId, Effect, Hash, Json, Kind, Seq, Timestamp, Who};
+use weir_types::{BranchId, CallId, Effect, Hash, Json, Seq, Timestamp, Who};
 
 use crate::address::Address;
 use crate::draft::event_of;
@@ -430,12 +430,9 @@ async fn not_asked(
 /// The newest decision about a call.
 async fn decided(journal: &dyn Journal, branch: &BranchId, call: CallId) -> Result<Option<How>, EngineError> {
     let mut newest: Option<(Seq, How)> = None;
-    for kind in ["approval.granted", "approval.denied", "approval.expired"] {
-        #[expect(clippy::expect_used, reason = "every kind of the table is a valid name")]
-        let kind: Kind = kind.parse().expect("every kind is a valid name");
-        let mut after = Seq(0);
-        loop {
-            let page = journal.by_kind(branch, &kind, after, PAGE_MAX).await?;
+    for name in ["approval.granted", "approval.denied", "approval.expired"] {
+        let mut pages = OfKind::new(journal, branch, kind(name));
+        while let Some(page) = pages.next().await? {
             for event in &page {
                 let how = match Body::decode(&event.kind, &event.payload) {
                     Ok(Some(Body::ApprovalGranted(body))) if body.call == call => How::Approved(body.by),
@@ -446,10 +443,6 @@ async fn decided(journal: &dyn Journal, branch: &BranchId, call: CallId) -> Resu
                 if newest.as_ref().is_none_or(|(seq, _)| *seq < event.seq) {
                     newest = Some((event.seq, how));
                 }
-            }
-            match page.last() {
-                Some(last) if page.len() == PAGE_MAX => after = last.seq,
-                _ => break,
             }
         }
     }

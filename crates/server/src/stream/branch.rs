@@ -2,8 +2,8 @@
 
 use axum::http::StatusCode;
 use weir_engine::{Address, EngineError};
-use weir_journal::{Branch, ForkError, PAGE_MAX};
-use weir_kernel::{Body, UserMessage};
+use weir_journal::{Branch, ForkError, OfKind};
+use weir_kernel::{Body, UserMessage, kind};
 use weir_types::{BranchName, Event, Kind, Role, Seq};
 
 use super::begin::Begun;
@@ -99,21 +99,18 @@ pub(crate) async fn end_of(app: &App, begun: &Begun) -> Result<Option<Seq>, Erro
 /// # Errors
 /// When that much was not said.
 pub(crate) async fn before_said(app: &App, address: &Address, nth: usize) -> Result<Seq, Error> {
-    let kind: Kind = "user.message".parse().map_err(|_| Error::missing("message"))?;
-    let (mut after, mut count) = (Seq(0), 0);
-    loop {
-        let page = app.journal.by_kind(&address.branch_id(), &kind, after, PAGE_MAX).await?;
+    let branch = address.branch_id();
+    let mut pages = OfKind::new(&*app.journal, &branch, kind("user.message"));
+    let mut count = 0;
+    while let Some(page) = pages.next().await? {
         for event in page.iter().filter(|event| is_of_user(event)) {
             count += 1;
             if count == nth {
                 return Ok(Seq(event.seq.0 - 1));
             }
         }
-        match page.last() {
-            Some(last) if page.len() == PAGE_MAX => after = last.seq,
-            _ => return Err(no_such_message()),
-        }
     }
+    Err(no_such_message())
 }
 
 fn is_of_user(event: &Event) -> bool {
