@@ -249,38 +249,27 @@ impl ProjectAgents {
     /// The agent with its tools, and with another model than its own.
     pub(crate) async fn with_model(&self, name: &str, model: Arc<dyn Model>) -> Result<Runnable, AgentError> {
         let built = project::build(&self.0.directory).await?;
-        let name = name.to_owned();
-        let ready = move |agents: &Self, built: &Built| {
-            let Makings { directory, iterations, bench, .. } = &agents.0;
+        let (makings, name) = (self.0.clone(), name.to_owned());
+        let ready = move || {
+            let Makings { directory, iterations, bench, .. } = &makings;
             let agent = prepared(&built.manifest, &name, directory, *iterations)?;
             let gate = bench.gate(&built.manifest);
-            agents.0.equipped((&built.manifest, built.hash), gate, agent, model)
+            let runnable = makings.equipped((&built.manifest, built.hash), gate, agent, model)?;
+            Ok((built, runnable))
         };
-        let (built, runnable) = self.away(built, ready).await?;
+        let (built, runnable) = away(ready).await?;
         builds::keep(built, &self.0.data_dir).await?;
         Ok(runnable)
     }
 
     async fn load(&self, name: &str) -> Result<Runnable, AgentError> {
         let built = project::build(&self.0.directory).await?;
-        let name = name.to_owned();
-        let (built, mut runnable) =
-            self.away(built, move |agents: &Self, built: &Built| agents.runnable(built, &name)).await?;
+        let (agents, name) = (self.clone(), name.to_owned());
+        let ready = move || agents.runnable(&built, &name).map(|runnable| (built, runnable));
+        let (built, mut runnable) = away(ready).await?;
         builds::keep(built, &self.0.data_dir).await?;
         self.0.recorded(&mut runnable).await?;
         Ok(runnable)
-    }
-
-    /// Makes an agent ready away from the threads that must not wait: a policy of many rules takes a while to read.
-    async fn away(
-        &self,
-        built: Built,
-        ready: impl FnOnce(&Self, &Built) -> Result<Runnable, AgentError> + Send + 'static,
-    ) -> Result<(Built, Runnable), AgentError> {
-        let agents = self.clone();
-        let made =
-            tokio::task::spawn_blocking(move || ready(&agents, &built).map(|runnable| (built, runnable)));
-        made.await.map_err(|error| AgentError::BrokenOff(error.to_string()))?
     }
 
     /// The agent, ready to run. Sends nothing yet, but finds out whether something is missing.
@@ -326,6 +315,14 @@ impl AsksFirst for ProjectAgents {
     fn hooks(&self, build: Option<Hash>) -> BoxFuture<'_, Result<Option<Arc<dyn Hooks>>, Explained>> {
         async move { self.asked_first(build).await.map_err(|error| Arc::new(error) as Explained) }.boxed()
     }
+}
+
+/// Makes something ready away from the threads that must not wait: a policy of many rules takes a while to read.
+pub(crate) async fn away<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, AgentError> + Send + 'static,
+) -> Result<T, AgentError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| AgentError::BrokenOff(error.to_string()))?
 }
 
 impl Agents for ProjectAgents {

@@ -12,7 +12,7 @@ use weir_engine::{Agents, AsksFirst, Explained, Hooks, ProjectHooks, Runnable};
 use weir_server::{Build, Builds};
 use weir_types::{Hash, Wire};
 
-use crate::agents::{self, AgentError, Makings};
+use crate::agents::{self, AgentError, Makings, away};
 
 /// Builds in memory, besides the one that is deployed: sessions go on with what they began with.
 const KEPT_MAX: usize = 16;
@@ -82,8 +82,7 @@ impl Served {
     /// The same build, if it can be deployed.
     pub(crate) async fn check(&self, ready: &Ready) -> Result<(), AgentError> {
         let (build, directory) = (Arc::clone(&ready.build), self.0.makings.directory.clone());
-        let checked = tokio::task::spawn_blocking(move || agents::check(&build.manifest, &directory));
-        checked.await.map_err(|error| AgentError::BrokenOff(error.to_string()))?
+        away(move || agents::check(&build.manifest, &directory)).await
     }
 
     /// What new sessions begin with from now on.
@@ -121,18 +120,18 @@ impl Served {
         Some(found)
     }
 
-    /// Reads a manifest and its policy, away from the threads that must not wait.
+    /// Reads a manifest and its policy.
     async fn read(
         &self,
         load: impl FnOnce(&Path) -> Result<Loaded, weir_compiler::SaveError> + Send + 'static,
     ) -> Result<Arc<Ready>, AgentError> {
         let Makings { data_dir, bench, .. } = self.0.makings.clone();
-        let read = tokio::task::spawn_blocking(move || {
+        let read = move || {
             let Loaded { hash, manifest } = load(&data_dir)?;
             let gate = bench.gate(&manifest);
-            Ok::<_, AgentError>(Build { hash, manifest, gate })
-        });
-        let build = read.await.map_err(|error| AgentError::BrokenOff(error.to_string()))??;
+            Ok(Build { hash, manifest, gate })
+        };
+        let build = away(read).await?;
         if let Some(known) = self.known(build.hash) {
             return Ok(known);
         }
@@ -145,19 +144,22 @@ impl Served {
         Ok(ready)
     }
 
+    /// What a session runs with that began with this build, or with an unknown one. Nothing, while nothing is deployed.
+    async fn ready_for(&self, build: Option<Hash>) -> Result<Option<Arc<Ready>>, AgentError> {
+        match build.filter(|_| self.0.sticks == Sticks::ToItsBuild) {
+            Some(hash) => self.ready(hash).await.map(Some),
+            None => Ok(self.current_ready()),
+        }
+    }
+
     async fn runnable(&self, name: &str, build: Option<Hash>) -> Result<Arc<Runnable>, AgentError> {
-        let ready = match build.filter(|_| self.0.sticks == Sticks::ToItsBuild) {
-            Some(hash) => self.ready(hash).await?,
-            None => self.current_ready().ok_or(AgentError::NothingDeployed)?,
-        };
+        let ready = self.ready_for(build).await?.ok_or(AgentError::NothingDeployed)?;
         if let Some(known) = ready.agents().get(name) {
             return Ok(Arc::clone(known));
         }
         let (makings, of, name) = (self.0.makings.clone(), Arc::clone(&ready.build), name.to_owned());
-        let made = tokio::task::spawn_blocking(move || {
-            makings.runnable((&of.manifest, of.hash), Arc::clone(&of.gate), &name)
-        });
-        let mut runnable = made.await.map_err(|error| AgentError::BrokenOff(error.to_string()))??;
+        let made = move || makings.runnable((&of.manifest, of.hash), Arc::clone(&of.gate), &name);
+        let mut runnable = away(made).await?;
         self.0.makings.recorded(&mut runnable).await?;
         let runnable = Arc::new(runnable);
         // What a recording has answered it does not answer again: each run has its own.
@@ -185,9 +187,9 @@ impl Builds for Served {
 
     fn of(&self, hash: Hash) -> BoxFuture<'_, Result<Arc<Build>, Explained>> {
         async move {
-            let newest = self.current_ready().filter(|_| self.0.sticks == Sticks::ToTheNewest);
-            let ready = match newest {
-                Some(newest) => newest,
+            let ready = match self.ready_for(Some(hash)).await.map_err(explained)? {
+                Some(ready) => ready,
+                // Nothing is deployed yet; what the session began with can be read all the same.
                 None => self.ready(hash).await.map_err(explained)?,
             };
             Ok(Arc::clone(&ready.build))
@@ -213,10 +215,7 @@ impl Agents for Served {
 impl AsksFirst for Served {
     fn hooks(&self, build: Option<Hash>) -> BoxFuture<'_, Result<Option<Arc<dyn Hooks>>, Explained>> {
         async move {
-            let ready = match build.filter(|_| self.0.sticks == Sticks::ToItsBuild) {
-                Some(hash) => Some(self.ready(hash).await.map_err(explained)?),
-                None => self.current_ready(),
-            };
+            let ready = self.ready_for(build).await.map_err(explained)?;
             let means = || self.0.makings.bench.hook_means();
             Ok(ready.and_then(|ready| ProjectHooks::of(&ready.build.manifest, means())))
         }

@@ -232,7 +232,7 @@ fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
     listen().map_err(|source| ServeError::Listen { address, source })
 }
 
-/// Whether somebody was told twice to stop.
+/// Whether the server was told a second time to stop, by another signal, and so does not wait for what is under way.
 enum Hurry {
     Yes,
     No,

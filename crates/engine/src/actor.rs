@@ -192,8 +192,8 @@ impl Actor {
         poke: Arc<Poke>,
         stay: Arc<Staying>,
     ) -> Self {
-        let (branch, live) = (address.branch_id(), shared.live(&address));
-        let held = shared.holds.of(address.session);
+        let (branch, live) = (address.branch_id(), shared.live.of(&address));
+        let held = shared.holds.of(&address.session);
         let cancel_calls = shared.cutting.child_token();
         Self {
             shared,

@@ -5,10 +5,14 @@
 
 mod error;
 
-use weir_journal::{Journal, ListAfter, ListFilter, Listed, PAGE_MAX, Status, now};
-use weir_kernel::{ApprovalDenied, ApprovalGranted, Body, CallState, Lifecycle, Session, Verdict};
+use std::sync::Arc;
+
+use weir_journal::{Journal, ListAfter, ListFilter, Listed, OfKind, PAGE_MAX, Status, now};
+use weir_kernel::{
+    ApprovalDenied, ApprovalGranted, Body, Call, CallState, Lifecycle, Session, SessionCreated, Verdict, kind,
+};
 use weir_tools::Asked;
-use weir_types::{BranchId, CallId, Effect, Hash, Json, Kind, Seq, Timestamp, Who};
+use weir_types::{BranchId, CallId, Effect, Hash, Json, Seq, Timestamp, Who};
 
 use crate::address::Address;
 use crate::draft::event_of;
@@ -67,6 +71,15 @@ pub struct Answered {
     pub seq: Seq,
     /// The call was asked for as one that really happens; run from here, it would only pretend.
     pub pretends: bool,
+}
+
+/// What becomes of a yes to a call that was asked for as one that really happens, where it would only pretend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pretence {
+    /// It is not taken: who says yes here means what happens here.
+    Refused,
+    /// It is taken: the call may run elsewhere, or whoever says yes was told.
+    Allowed,
 }
 
 /// Where a page of [`Engine::all_approvals`] ends.
@@ -170,15 +183,23 @@ impl Engine {
     ///
     /// # Errors
     /// When `by` may not, nobody is asked about that call (any more), it is asked about with other arguments, it is too late,
-    /// or the arguments to run instead would be refused. Then nothing was written down.
+    /// the arguments to run instead would be refused, or it would pretend and must not. Then nothing was written down.
     pub async fn approve(
         &self,
         address: &Address,
         granted: ApprovalGranted,
+        pretence: Pretence,
     ) -> Result<Answered, EngineError> {
         let asked = self.asked(address, granted.call, Who::new(&granted.by, &granted.groups)).await?;
+        // What a call would do is only of interest while it waits.
+        if let Err(error) = check(&asked.address, &asked.session, granted.call, Some(granted.input_hash)) {
+            return Err(self.why_refused(error).await?);
+        }
         let pretends = asked.would_pretend(&granted)?;
-        self.answer(asked, granted.call, granted.by.clone(), granted.into(), pretends).await
+        if pretends && pretence == Pretence::Refused {
+            return Err(ApprovalError::WouldPretend { tool: asked.call.tool }.into());
+        }
+        self.answer(asked.address, granted.by.clone(), granted.into(), pretends).await
     }
 
     /// Whether a call that was asked for as one that really happens would only pretend if it ran here after this yes.
@@ -201,7 +222,7 @@ impl Engine {
     /// When `by` may not, or nobody is asked about that call (any more). Then nothing was written down.
     pub async fn deny(&self, address: &Address, denied: ApprovalDenied) -> Result<Answered, EngineError> {
         let asked = self.asked(address, denied.call, Who::new(&denied.by, &denied.groups)).await?;
-        self.answer(asked, denied.call, denied.by.clone(), denied.into(), false).await
+        self.answer(asked.address, denied.by.clone(), denied.into(), false).await
     }
 
     /// What a session and those behind it ask people.
@@ -307,71 +328,64 @@ impl Engine {
 
     /// Finds the call, and whether that person may decide about it.
     async fn asked(&self, address: &Address, call: CallId, by: Who<'_>) -> Result<Question, EngineError> {
-        let question = find(&self.0, address, call).await?;
-        let Some(created) = &question.session.created else {
-            return Err(EngineError::NoSession(question.address));
+        let (address, session) = find(&self.0, address, call).await?;
+        let (Some(created), Some(call)) = (session.created.clone(), session.call(call).cloned()) else {
+            return Err(EngineError::NoSession(address));
         };
-        let (asker, agent) = (&created.principal, &created.agent);
-        let runnable = self.0.agent_of(created).await?;
-        let may = runnable.tools.may_approve(by, asker, agent);
+        let runnable = self.0.agent_of(&created).await?;
+        let may = runnable.tools.may_approve(by, &created.principal, &created.agent);
         if may.verdict != Verdict::Allow {
             return Err(EngineError::Denied(may.because));
         }
-        Ok(Question { runnable: Some(runnable), ..question })
+        Ok(Question { address, session, created, call, runnable })
     }
 
     async fn answer(
         &self,
-        question: Question,
-        call: CallId,
+        address: Address,
         by: String,
         body: Body,
         pretends: bool,
     ) -> Result<Answered, EngineError> {
-        let address = question.address;
         match input::post(&self.0, &address, body, &self.by(&by)).await {
             Ok(seq) => Ok(Answered { address, seq, pretends }),
-            Err(EngineError::Approval(ApprovalError::NotAsked { .. })) => {
-                Err(not_asked(&*self.0.setup.journal, address, call).await?.into())
+            Err(error) => Err(self.why_refused(error).await?),
+        }
+    }
+
+    /// The same refusal, with what was decided before if that is the reason.
+    async fn why_refused(&self, error: EngineError) -> Result<EngineError, EngineError> {
+        match error {
+            EngineError::Approval(ApprovalError::NotAsked { address, call }) => {
+                Ok(not_asked(&*self.0.setup.journal, address, call).await?.into())
             }
-            Err(error) => Err(error),
+            error => Ok(error),
         }
     }
 }
 
-/// A call that is asked about, in its session.
+/// A call that someone may decide about, in its session, and the agent that would run it here.
 struct Question {
     address: Address,
     session: Session,
-    call: CallId,
-    /// Once it is known who may decide.
-    runnable: Option<std::sync::Arc<Runnable>>,
+    created: SessionCreated,
+    call: Call,
+    runnable: Arc<Runnable>,
 }
 
 impl Question {
-    /// On whose behalf it is made, and by which agent.
-    fn who(&self) -> (&str, &str) {
-        let created = self.session.created.as_ref();
-        created.map_or(("", ""), |created| (&created.principal, &created.agent))
-    }
-
     /// Whether the call, which was asked for as one that really happens, would only pretend if it ran here.
     fn would_pretend(&self, granted: &ApprovalGranted) -> Result<bool, EngineError> {
-        let (Some(runnable), Some(call)) = (&self.runnable, self.session.call(self.call)) else {
-            return Ok(false);
-        };
-        let (principal, agent) = self.who();
-        let groups = self.session.created.as_ref().map_or(&[][..], |created| &created.groups);
-        let parent = self.session.created.as_ref().and_then(|created| created.parent.as_ref());
-        let decision = runnable.tools.authorize(&Asked {
+        let Self { created, call, .. } = self;
+        let decision = self.runnable.tools.authorize(&Asked {
             call: call.id,
             tool: &call.tool,
             input: granted.input.as_ref().unwrap_or(&call.input),
             session: self.address.session,
-            depth: parent.map_or(0, |parent| parent.depth),
-            agent,
-            principal,
-            groups,
+            depth: created.parent.as_ref().map_or(0, |parent| parent.depth),
+            agent: &created.agent,
+            principal: &created.principal,
+            groups: &created.groups,
             approved_by: Some(&granted.by),
         });
         // What the model asked for is decided again when it is taken up, and the model is told. What the approver made of
@@ -384,19 +398,18 @@ impl Question {
 }
 
 /// The session that makes a call: this one, or one behind it.
-async fn find(shared: &Shared, address: &Address, call: CallId) -> Result<Question, EngineError> {
+async fn find(shared: &Shared, address: &Address, call: CallId) -> Result<(Address, Session), EngineError> {
     let journal = &*shared.setup.journal;
     let loaded = store::load(journal, address).await?;
     let Some(session) = loaded.map(store::Loaded::state).filter(|session| session.created.is_some()) else {
         return Err(EngineError::NoSession(address.clone()));
     };
-    let found = |address: Address, session: Session| Question { address, session, call, runnable: None };
     if session.call(call).is_some() {
-        return Ok(found(address.clone(), session));
+        return Ok((address.clone(), session));
     }
     for child in family::below(journal, address, &session).await? {
         if child.session.call(call).is_some() {
-            return Ok(found(child.address, child.session));
+            return Ok((child.address, child.session));
         }
     }
     Err(not_asked(journal, address.clone(), call).await?.into())
@@ -418,12 +431,9 @@ async fn not_asked(
 /// The newest decision about a call.
 async fn decided(journal: &dyn Journal, branch: &BranchId, call: CallId) -> Result<Option<How>, EngineError> {
     let mut newest: Option<(Seq, How)> = None;
-    for kind in ["approval.granted", "approval.denied", "approval.expired"] {
-        #[expect(clippy::expect_used, reason = "every kind of the table is a valid name")]
-        let kind: Kind = kind.parse().expect("every kind is a valid name");
-        let mut after = Seq(0);
-        loop {
-            let page = journal.by_kind(branch, &kind, after, PAGE_MAX).await?;
+    for name in ["approval.granted", "approval.denied", "approval.expired"] {
+        let mut pages = OfKind::new(journal, branch, kind(name));
+        while let Some(page) = pages.next().await? {
             for event in &page {
                 let how = match Body::decode(&event.kind, &event.payload) {
                     Ok(Some(Body::ApprovalGranted(body))) if body.call == call => How::Approved(body.by),
@@ -434,10 +444,6 @@ async fn decided(journal: &dyn Journal, branch: &BranchId, call: CallId) -> Resu
                 if newest.as_ref().is_none_or(|(seq, _)| *seq < event.seq) {
                     newest = Some((event.seq, how));
                 }
-            }
-            match page.last() {
-                Some(last) if page.len() == PAGE_MAX => after = last.seq,
-                _ => break,
             }
         }
     }

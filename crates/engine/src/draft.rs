@@ -2,8 +2,8 @@
 //! with the next one that does.
 
 use weir_journal::{NewEvent, Part, mint, now};
-use weir_kernel::{About, At, Body, Session};
-use weir_types::{CallId, EventId, Hash, Kind, Meta};
+use weir_kernel::{About, At, Body, Session, kind};
+use weir_types::{CallId, EventId, Hash, Meta};
 
 use crate::budgets;
 
@@ -132,11 +132,12 @@ fn event_as(id: EventId, body: &Body, about: &About) -> NewEvent {
         reason = "bodies hold text, numbers and JSON; none of their maps has other keys"
     )]
     let payload = body.encode().expect("a body can always be written as JSON");
-    #[expect(clippy::expect_used, reason = "every kind of the table is a valid name")]
-    let kind: Kind = body.kind_str().parse().expect("every kind is a valid name");
     // Only an absurd actor or trace makes meta too long; the event matters more than its label.
     let meta = about.encode().unwrap_or_else(|_| Meta::default());
-    NewEvent::new(kind, payload).with_meta(meta).with_refs(refs(body)).with_identity(id, now())
+    NewEvent::new(kind(body.kind_str()), payload)
+        .with_meta(meta)
+        .with_refs(refs(body))
+        .with_identity(id, now())
 }
 
 /// A call is found by its id alone: the event that asks for it has the same.

@@ -247,7 +247,7 @@ impl Engine {
 
     /// Follows a session from an event on.
     pub fn watch(&self, address: &Address, after: Seq) -> Updates {
-        Updates::new(&*self.0.setup.journal, address, after, self.0.live(address))
+        Updates::new(&*self.0.setup.journal, address, after, self.0.live.of(address))
     }
 
     /// Asks whoever is to be asked before an event that is none of the engine's own is written down.

@@ -15,10 +15,10 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedMutexGuard;
 use weir_blobs::{Blobs, GetError};
-use weir_journal::{FoldVersion, Journal, PAGE_MAX, ReadError, SNAPSHOT_MAX, Snapshot};
-use weir_kernel::{Body, FileDeleted, FileWritten};
+use weir_journal::{FoldVersion, Journal, OfKind, ReadError, SNAPSHOT_MAX, Snapshot};
+use weir_kernel::{Body, FileDeleted, FileWritten, kind};
 use weir_tools::{Edit, FileInfo, FilesError, Trace};
-use weir_types::{BranchId, CallId, Event, Explain, Hash, Kind, Seq};
+use weir_types::{BranchId, CallId, Event, Explain, Hash, Seq};
 use weir_workspace::{Change, Entry, Files, Mode, Path, Scan, changes_in, checkout, diff};
 
 /// The largest file that a tool reads or writes as a whole.
@@ -40,8 +40,9 @@ pub(crate) async fn files_at(
         _ => (Files::new(), Seq(0)),
     };
     let mut events = Vec::new();
-    for kind in ["file.written", "file.deleted"] {
-        events.extend(of_kind(journal, branch, kind, after, until).await?);
+    for name in ["file.written", "file.deleted"] {
+        let pages = OfKind::new(journal, branch, kind(name)).after(after);
+        events.extend(events_until(pages, until).await?);
     }
     events.sort_by_key(|event| event.seq);
     events.iter().filter_map(change_of).for_each(|change| files.apply(&change));
@@ -51,25 +52,16 @@ pub(crate) async fn files_at(
     Ok(files)
 }
 
-async fn of_kind(
-    journal: &dyn Journal,
-    branch: &BranchId,
-    kind: &str,
-    mut after: Seq,
-    until: Seq,
-) -> Result<Vec<Event>, ReadError> {
-    #[expect(clippy::expect_used, reason = "both kinds are valid names")]
-    let kind: Kind = kind.parse().expect("both kinds are valid names");
+async fn events_until(mut pages: OfKind<'_>, until: Seq) -> Result<Vec<Event>, ReadError> {
     let mut events = Vec::new();
-    loop {
-        let page = journal.by_kind(branch, &kind, after, PAGE_MAX).await?;
-        let is_last = page.len() < PAGE_MAX;
+    while let Some(page) = pages.next().await? {
+        let goes_on = page.last().is_some_and(|last| last.seq < until);
         events.extend(page.into_iter().filter(|event| event.seq <= until));
-        match events.last() {
-            Some(last) if !is_last && last.seq < until => after = last.seq,
-            _ => return Ok(events),
+        if !goes_on {
+            break;
         }
     }
+    Ok(events)
 }
 
 /// What an event changed. What cannot be the path of a file was never one of ours, and changes nothing.

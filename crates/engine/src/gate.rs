@@ -23,6 +23,8 @@ pub(crate) struct PolicyGate {
     policies: Result<Policies, [String; 2]>,
     /// Who may talk to whom.
     admitted: Answers<Decision>,
+    /// Who may decide about what an agent does for whom.
+    approves: Answers<Decision>,
     /// Who is in which groups.
     groups: Answers<Vec<String>>,
 }
@@ -30,7 +32,8 @@ pub(crate) struct PolicyGate {
 /// The most answers that are kept. Whoever comes after them makes room for all.
 const ANSWERS_MAX: usize = 1_024;
 
-/// Answers that were found before. A build does not change, and so they stay true; every request asks for them.
+/// Answers that were found before, by whom and what they are about. A build does not change, and so they stay true; every request
+/// asks for them.
 struct Answers<T>(Mutex<HashMap<Vec<String>, T>>);
 
 impl<T> Default for Answers<T> {
@@ -40,8 +43,9 @@ impl<T> Default for Answers<T> {
 }
 
 impl<T: Clone> Answers<T> {
-    fn about(&self, who: Who<'_>, agent: &str, find: impl FnOnce() -> T) -> T {
-        let named = [who.principal, agent].into_iter().map(str::to_owned);
+    /// INVARIANT: one kind of answer always names as many others as the last time, so that none of them is taken for a group.
+    fn about(&self, who: Who<'_>, others: &[&str], find: impl FnOnce() -> T) -> T {
+        let named = [who.principal].into_iter().chain(others.iter().copied()).map(str::to_owned);
         let key: Vec<String> = named.chain(who.groups.iter().cloned()).collect();
         if let Some(known) = self.known().get(&key) {
             return known.clone();
@@ -69,7 +73,12 @@ impl PolicyGate {
         let parts = Parts { text: &manifest.policy, written: &manifest.policies, groups: &groups, admins };
         let policies = Policies::new(&parts);
         let policies = policies.map_err(|error| [error.to_string(), error.help().into_owned()]);
-        Self { policies, admitted: Answers::default(), groups: Answers::default() }
+        Self {
+            policies,
+            admitted: Answers::default(),
+            approves: Answers::default(),
+            groups: Answers::default(),
+        }
     }
 
     /// Why the policies cannot be read, and what to do about it.
@@ -88,7 +97,7 @@ impl PolicyGate {
 
 impl Gate for PolicyGate {
     fn admit(&self, who: Who<'_>, agent: &str) -> Decision {
-        self.admitted.about(who, agent, || {
+        self.admitted.about(who, &[agent], || {
             self.ask(|policies| {
                 let (permission, principal) = (policies.admit(who, agent), who.principal);
                 let what = format_args!("`{principal}` may not talk to agent `{agent}`");
@@ -102,21 +111,23 @@ impl Gate for PolicyGate {
     }
 
     fn may_approve(&self, by: Who<'_>, asker: &str, agent: &str) -> Decision {
-        self.ask(|policies| {
-            let (permission, by) = (policies.may_approve(by, asker, agent), by.principal);
-            let what = format_args!("`{by}` may not approve what agent `{agent}` does for `{asker}`");
-            let lacks = format_args!(
-                "an `acl` entry with role `approve` in agents/{agent}/spec.yaml would allow it; an admin may, and so may \
-                 `{asker}` if that is a person"
-            );
-            let refusal = permission.refusal(what, lacks);
-            decided(permission, format!("`{by}` may approve what agent `{agent}` does"), refusal)
+        self.approves.about(by, &[asker, agent], || {
+            self.ask(|policies| {
+                let (permission, by) = (policies.may_approve(by, asker, agent), by.principal);
+                let what = format_args!("`{by}` may not approve what agent `{agent}` does for `{asker}`");
+                let lacks = format_args!(
+                    "an `acl` entry with role `approve` in agents/{agent}/spec.yaml would allow it; an admin may, and so \
+                     may `{asker}` if that is a person"
+                );
+                let refusal = permission.refusal(what, lacks);
+                decided(permission, format!("`{by}` may approve what agent `{agent}` does"), refusal)
+            })
         })
     }
 
     fn groups_of(&self, who: Who<'_>) -> Vec<String> {
         let find = || self.policies.as_ref().map(|policies| policies.groups_of(who)).unwrap_or_default();
-        self.groups.about(who, "", find)
+        self.groups.about(who, &[], find)
     }
 
     fn is_admin(&self, who: Who<'_>) -> bool {
@@ -132,7 +143,7 @@ impl Gate for PolicyGate {
         };
         // Whoever is known to be somebody has what every user has, unless the project or the token says what they are.
         let mut groups = who.groups.to_vec();
-        if !policies.groups_of(who).iter().any(|group| BUILTIN.contains(&group.as_str())) {
+        if !self.groups_of(who).iter().any(|group| BUILTIN.contains(&group.as_str())) {
             groups.push(USER.to_owned());
         }
         let who = Who::new(who.principal, &groups);
@@ -147,7 +158,7 @@ impl Gate for PolicyGate {
                 .into_iter()
                 .map(|observed| Observed { rule: observed.rule, outcome: verdict(observed.outcome) });
             let saw = Saw {
-                groups: policies.groups_of(Who::new(request.principal, request.groups)),
+                groups: self.groups_of(Who::new(request.principal, request.groups)),
                 observed: observed.collect(),
                 ..Saw::default()
             };
@@ -245,9 +256,17 @@ mod tests {
 
     #[test]
     fn answers_that_are_kept_are_about_nobody_else() {
-        let acl =
-            vec![("user:eve".to_owned(), AgentRole::Execute), ("group:staff".to_owned(), AgentRole::Execute)];
-        let agents = [("helper".to_owned(), Agent { acl, ..Agent::default() })].into();
+        let acl = |entries: &[(&str, AgentRole)]| {
+            let acl = entries.iter().map(|(who, role)| ((*who).to_owned(), *role)).collect();
+            Agent { acl, ..Agent::default() }
+        };
+        let helper = acl(&[
+            ("user:eve", AgentRole::Execute),
+            ("group:staff", AgentRole::Execute),
+            ("user:boss", AgentRole::Approve),
+        ]);
+        let other = acl(&[("group:staff", AgentRole::Approve)]);
+        let agents = [("helper".to_owned(), helper), ("other".to_owned(), other)].into();
         let gate = gate(&compile(&Source { agents, ..Source::default() }).unwrap().text);
         let staff = ["group:staff".to_owned()];
         for _ in 0..2 {
@@ -256,14 +275,23 @@ mod tests {
             assert!(!admits("user:bob".into(), "helper"));
             assert!(admits(Who::new("user:bob", &staff), "helper"));
             assert!(gate.is_admin("user:ada".into()) && !gate.is_admin("user:eve".into()));
+            let decides =
+                |by: Who<'_>, asker, agent| gate.may_approve(by, asker, agent).verdict == Verdict::Allow;
+            assert!(decides("user:boss".into(), "user:eve", "helper"));
+            assert!(!decides("user:boss".into(), "user:eve", "other"));
+            assert!(decides("user:eve".into(), "user:eve", "helper"));
+            assert!(!decides("user:eve".into(), "user:bob", "helper"));
+            assert!(!decides("user:bob".into(), "user:eve", "helper"));
+            assert!(decides(Who::new("user:bob", &staff), "user:eve", "other"));
         }
         for n in 0..3 * ANSWERS_MAX {
             let name = format!("user:{n}");
             assert_eq!(gate.admit(name.as_str().into(), "helper").verdict, Verdict::Deny);
             assert!(!gate.is_admin(name.as_str().into()));
+            assert_eq!(gate.may_approve("user:bob".into(), &name, "helper").verdict, Verdict::Deny);
         }
-        let kept = (gate.admitted.known().len(), gate.groups.known().len());
-        assert!(kept.0 <= ANSWERS_MAX && kept.1 <= ANSWERS_MAX, "{kept:?}");
+        let kept = [gate.admitted.known().len(), gate.approves.known().len(), gate.groups.known().len()];
+        assert!(kept.iter().all(|kept| *kept <= ANSWERS_MAX), "{kept:?}");
         assert_eq!(gate.admit("user:eve".into(), "helper").verdict, Verdict::Allow);
     }
 }

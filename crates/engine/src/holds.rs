@@ -1,16 +1,16 @@
 //! Which sessions this process holds. The owner of a session is a process, for all of its branches; several of these may run here at
 //! the same time, and the last one to end lets go of the session.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::MutexGuard;
 use weir_types::SessionId;
 
+use crate::alive::Alive;
+
 /// The sessions that have a task here.
-#[derive(Default)]
-pub(crate) struct Holds(Mutex<HashMap<SessionId, Weak<Held>>>);
+pub(crate) type Holds = Alive<SessionId, Held>;
 
 /// A session, as far as this process holds it.
 #[derive(Default)]
@@ -21,22 +21,6 @@ pub(crate) struct Held {
 
 /// A branch for which the session is held.
 pub(crate) struct Share(Arc<Held>);
-
-impl Holds {
-    pub(crate) fn of(&self, session: SessionId) -> Arc<Held> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(held) = all.get(&session).and_then(Weak::upgrade) {
-            return held;
-        }
-        // Sessions whose tasks have ended leave empty places behind, which are cleared before more room is taken for them.
-        if all.len() == all.capacity() {
-            all.retain(|_, held| held.strong_count() > 0);
-        }
-        let held = Arc::<Held>::default();
-        all.insert(session, Arc::downgrade(&held));
-        held
-    }
-}
 
 impl Held {
     /// For whoever claims the session or lets go of it, until that is written down: whether others need it must be true until then.

@@ -72,6 +72,7 @@ mod workshop;
 
 mod actor;
 mod adopt;
+mod alive;
 mod draft;
 mod family;
 mod files;
@@ -90,7 +91,9 @@ mod store;
 
 pub use actor::status;
 pub use address::{Address, stream_of};
-pub use approvals::{Answered, Approval, ApprovalError, AskedAfter, CHILD as ASKED_BY_CHILD, How, why_asked};
+pub use approvals::{
+    Answered, Approval, ApprovalError, AskedAfter, CHILD as ASKED_BY_CHILD, How, Pretence, why_asked,
+};
 pub use budgets::{Budgets, day, scope_words};
 pub use credentials::{
     CredentialError, CredentialFile, CredentialFileError, Credentials, Entry, Given, Holder, HolderError,

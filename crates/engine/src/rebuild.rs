@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use weir_journal::PAGE_MAX;
+use weir_journal::OfKind;
 use weir_kernel::render::{self, Cut, Frame};
-use weir_kernel::{Body, ModelRequested, compact};
+use weir_kernel::{Body, ModelRequested, compact, kind};
 use weir_types::{Event, Hash, Purpose, Request, Seq, ToolDefinition};
 
 use crate::address::Address;
@@ -60,15 +60,11 @@ pub(crate) async fn rebuild(shared: &Shared, address: &Address, n: usize) -> Res
 
 async fn find(shared: &Shared, address: &Address, n: usize) -> Result<(Event, ModelRequested), EngineError> {
     let branch = address.branch_id();
-    #[expect(clippy::expect_used, reason = "the kind is a valid name")]
-    let kind = "model.requested".parse().expect("the kind is a valid name");
-    let (mut after, mut count) = (Seq(0), 0);
-    loop {
-        let page = shared.setup.journal.by_kind(&branch, &kind, after, PAGE_MAX).await?;
-        let full = page.len() == PAGE_MAX;
+    let mut pages = OfKind::new(&*shared.setup.journal, &branch, kind("model.requested"));
+    let mut count = 0;
+    while let Some(page) = pages.next().await? {
         for event in page {
             count += 1;
-            after = event.seq;
             if count == n {
                 let body = Body::decode(&event.kind, &event.payload);
                 return match body {
@@ -77,10 +73,8 @@ async fn find(shared: &Shared, address: &Address, n: usize) -> Result<(Event, Mo
                 };
             }
         }
-        if !full {
-            return Err(EngineError::NoRequest { address: address.clone(), n, count });
-        }
     }
+    Err(EngineError::NoRequest { address: address.clone(), n, count })
 }
 
 async fn frame(shared: &Shared, requested: &ModelRequested) -> Result<Frame, EngineError> {

@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use weir_journal::{Journal, PAGE_MAX};
+use weir_journal::{Journal, OfKind, PAGE_MAX};
 use weir_kernel::{
-    About, ApprovalGranted, ApprovalRequested, Body, SessionCreated, ToolDecided, ToolRequested,
+    About, ApprovalGranted, ApprovalRequested, Body, SessionCreated, ToolDecided, ToolRequested, kind,
 };
 use weir_tools::{Asked, Decision, Step};
-use weir_types::{CallId, Event, Hash, Json, Kind, Position, Seq, SessionId, Timestamp, Verdict, Who};
+use weir_types::{CallId, Event, Hash, Json, Position, Seq, SessionId, Timestamp, Verdict, Who};
 
 use crate::address::Address;
 use crate::error::EngineError;
@@ -273,23 +273,17 @@ impl<'a> Redecisions<'a> {
         call: CallId,
         before: Seq,
     ) -> Result<Option<Known>, EngineError> {
+        let branch = address.branch_id();
         let mut about: Vec<(Seq, Event, Body)> = Vec::new();
-        for kind in ["tool.requested", "approval.requested", "approval.granted"] {
-            let Ok(kind) = kind.parse::<Kind>() else { continue };
-            let mut after = Seq(0);
-            loop {
-                let page = self.journal.by_kind(&address.branch_id(), &kind, after, PAGE_MAX).await?;
-                let full = page.len() == PAGE_MAX;
+        for name in ["tool.requested", "approval.requested", "approval.granted"] {
+            let mut pages = OfKind::new(self.journal, &branch, kind(name));
+            while let Some(page) = pages.next().await? {
                 for event in page {
-                    after = event.seq;
                     let body = Body::decode(&event.kind, &event.payload).ok().flatten();
                     if let Some(body) = body.filter(|body| event.seq < before && call_of(body) == Some(call))
                     {
                         about.push((event.seq, event, body));
                     }
-                }
-                if !full {
-                    break;
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! What all sessions of an engine share.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, watch};
@@ -13,6 +13,7 @@ use weir_types::{Hash, Seq};
 use crate::actor::{Actor, Command, Leave, Standing, Stay, Staying};
 use crate::address::Address;
 use crate::adopt::Queue;
+use crate::alive::Alive;
 use crate::error::EngineError;
 use crate::holds::Holds;
 use crate::live::Live;
@@ -35,7 +36,8 @@ pub(crate) struct Shared {
     pub(crate) cutting: CancellationToken,
     pub(crate) tasks: TaskTracker,
     active: Mutex<HashMap<Address, Handle>>,
-    live: Mutex<HashMap<Address, Weak<Live>>>,
+    /// What sessions say right now, as far as they have a task or a listener.
+    pub(crate) live: Alive<Address, Live>,
     pub(crate) holds: Holds,
     known_blobs: Mutex<HashSet<Hash>>,
     pub(crate) purses: Purses,
@@ -62,7 +64,7 @@ impl Shared {
             cutting: CancellationToken::new(),
             tasks: TaskTracker::new(),
             active: Mutex::default(),
-            live: Mutex::default(),
+            live: Alive::default(),
             holds: Holds::default(),
             known_blobs: Mutex::default(),
             purses: Purses::default(),
@@ -125,19 +127,6 @@ impl Shared {
             // Someone spoke to it when it was about to leave.
             self.adoption.push(address.clone());
         }
-        // Listeners of sessions that are gone leave empty places behind.
-        self.lives().retain(|_, live| live.strong_count() > 0);
-    }
-
-    /// What a session says, live.
-    pub(crate) fn live(&self, address: &Address) -> Arc<Live> {
-        let mut lives = self.lives();
-        if let Some(live) = lives.get(address).and_then(Weak::upgrade) {
-            return live;
-        }
-        let live = Arc::new(Live::default());
-        lives.insert(address.clone(), Arc::downgrade(&live));
-        live
     }
 
     /// The agent of a session, of the build that it began with if that matters to whoever knows the agents.
@@ -162,10 +151,6 @@ impl Shared {
 
     fn active(&self) -> MutexGuard<'_, HashMap<Address, Handle>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lives(&self) -> MutexGuard<'_, HashMap<Address, Weak<Live>>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self) -> MutexGuard<'_, HashSet<Hash>> {

@@ -45,6 +45,7 @@ mod at;
 mod error;
 mod listing;
 mod mint;
+mod pages;
 mod snapshot;
 mod verify;
 
@@ -69,6 +70,7 @@ pub use listing::{
 };
 pub use memory::MemoryJournal;
 pub use mint::{mint, mint_call, mint_owner, mint_run, mint_session, now};
+pub use pages::OfKind;
 pub use port::{Answer, Journal, PAGE_MAX, Tail};
 pub use snapshot::{FoldVersion, SNAPSHOT_MAX, SNAPSHOTS_KEPT, Snapshot};
 pub use verify::{Problem, Report, VerifyProgress, silent};

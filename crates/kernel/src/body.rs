@@ -15,6 +15,13 @@ use weir_types::{
 pub use self::words::*;
 use self::words::{is_false, is_zero};
 
+/// The kind of that name, which is one of [`Body::KINDS`].
+#[expect(clippy::expect_used, reason = "every kind of the table is a valid name")]
+pub fn kind(name: &'static str) -> Kind {
+    debug_assert!(Body::KINDS.contains(&name), "`{name}` is none of our kinds");
+    name.parse().expect("every kind of the table is a valid name")
+}
+
 macro_rules! bodies {
     ($($(#[$doc:meta])* $kind:literal $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {
         $(

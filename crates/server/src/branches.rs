@@ -2,9 +2,9 @@
 
 use axum::http::StatusCode;
 use weir_engine::{Address, EngineError};
-use weir_journal::{Branch, ForkError, PAGE_MAX};
-use weir_kernel::{Body, UserMessage};
-use weir_types::{BranchId, BranchName, Event, Kind, Role, Seq, StreamName};
+use weir_journal::{Branch, ForkError, OfKind};
+use weir_kernel::{Body, UserMessage, kind};
+use weir_types::{BranchId, BranchName, Event, Role, Seq, StreamName};
 
 use crate::app::App;
 use crate::error::Error;
@@ -129,8 +129,10 @@ pub(crate) async fn newest(app: &App, main: Address) -> Result<Address, Error> {
 /// The last event of a run that is over; none for one that is not, and has nothing after it.
 pub(crate) async fn end_of(app: &App, begun: &Begun) -> Result<Option<Seq>, Error> {
     let next = |kind: &'static str| async move {
-        let kind: Kind = kind.parse().map_err(|_| Error::missing("run"))?;
-        let found = app.journal.by_kind(&begun.address.branch_id(), &kind, begun.started, 1).await?;
+        let found = app
+            .journal
+            .by_kind(&begun.address.branch_id(), &weir_kernel::kind(kind), begun.started, 1)
+            .await?;
         Ok::<_, Error>(found.first().map(|event| event.seq))
     };
     // One that was given up for another ends before that.
@@ -146,21 +148,18 @@ pub(crate) async fn end_of(app: &App, begun: &Begun) -> Result<Option<Seq>, Erro
 /// # Errors
 /// When that much was not said.
 pub(crate) async fn before_said(app: &App, address: &Address, nth: usize) -> Result<Seq, Error> {
-    let kind: Kind = "user.message".parse().map_err(|_| Error::missing("message"))?;
-    let (mut after, mut count) = (Seq(0), 0);
-    loop {
-        let page = app.journal.by_kind(&address.branch_id(), &kind, after, PAGE_MAX).await?;
+    let branch = address.branch_id();
+    let mut pages = OfKind::new(&*app.journal, &branch, kind("user.message"));
+    let mut count = 0;
+    while let Some(page) = pages.next().await? {
         for event in page.iter().filter(|event| is_of_user(event)) {
             count += 1;
             if count == nth {
                 return Ok(Seq(event.seq.0 - 1));
             }
         }
-        match page.last() {
-            Some(last) if page.len() == PAGE_MAX => after = last.seq,
-            _ => return Err(no_such_message()),
-        }
     }
+    Err(no_such_message())
 }
 
 fn is_of_user(event: &Event) -> bool {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use weir_engine::{Address, Answered, Approval, Engine, EngineError};
+use weir_engine::{Address, Answered, Approval, ApprovalError, Engine, EngineError, Pretence};
 use weir_kernel::{ApprovalDenied, ApprovalGranted, Scope};
 use weir_types::{CallId, Explain, Fault, Hash, Json};
 
@@ -83,12 +83,12 @@ pub(crate) async fn decide(
             // Whatever is not asked any more is refused, and why is found out there.
             let input_hash = approval.map_or(Hash::ZERO, |approval| approval.input_hash);
             let granted = granted(caller, call, input_hash, input, scope);
-            if let Some(approval) = approval
-                && engine.would_pretend(address, &granted).await?
-            {
-                return Err(Undecided::WouldPretend { tool: approval.tool.clone() });
+            match engine.approve(address, granted, Pretence::Refused).await {
+                Err(EngineError::Approval(ApprovalError::WouldPretend { tool })) => {
+                    Err(Undecided::WouldPretend { tool })
+                }
+                answered => Ok(answered?),
             }
-            Ok(engine.approve(address, granted).await?)
         }
         Answer::No { message } => {
             if message.as_ref().is_some_and(|message| message.chars().count() > MESSAGE_CHARS_MAX) {

@@ -50,6 +50,12 @@ pub enum ApprovalError {
         /// Why, and what would allow it.
         because: String,
     },
+    /// A yes to what happens would be a yes to what does not.
+    #[error("`{tool}` was asked for as a call that really happens, and here it would only pretend")]
+    WouldPretend {
+        /// Its tool.
+        tool: String,
+    },
 }
 
 /// What was decided about a call.
@@ -81,6 +87,7 @@ impl Explain for ApprovalError {
             Self::Late { .. } => "engine::approval-expired",
             Self::OtherArguments { .. } => "engine::approval-arguments",
             Self::Edit { .. } => "engine::approval-edit",
+            Self::WouldPretend { .. } => "engine::would-pretend",
         }
     }
 
@@ -95,13 +102,17 @@ impl Explain for ApprovalError {
             Self::Edit { .. } => {
                 "change the arguments, approve it as it is, or deny it; it still waits".into()
             }
+            Self::WouldPretend { .. } => "let it happen with `--live-writes`; it still waits".into(),
         }
     }
 
     fn fault(&self) -> Fault {
         match self {
             Self::NotAsked { .. } => Fault::Missing,
-            Self::Decided { .. } | Self::Late { .. } | Self::OtherArguments { .. } => Fault::Conflict,
+            Self::Decided { .. }
+            | Self::Late { .. }
+            | Self::OtherArguments { .. }
+            | Self::WouldPretend { .. } => Fault::Conflict,
             Self::Edit { .. } => Fault::Input,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_engine::{Address, Adopt, Approval, Engine, StopReason};
+use weir_engine::{Address, Adopt, Approval, Engine, Pretence, StopReason};
 use weir_journal::{ListFilter, Status};
 
 use crate::approving::yes;
@@ -67,7 +67,7 @@ async fn no_more_than_so_many_are_taken_up_at_once_and_none_is_forgotten() {
         .await;
     let other = world.start().await;
     for (address, approvals) in &asked {
-        other.engine.approve(address, yes(&approvals[0], "user:boss")).await.unwrap();
+        other.engine.approve(address, yes(&approvals[0], "user:boss"), Pretence::Allowed).await.unwrap();
     }
     let most = most_at_once(&world, &server.engine).await;
     assert!((1..=AT_ONCE).contains(&most), "{most} sessions were in memory at once");
@@ -80,7 +80,7 @@ async fn what_a_crash_left_is_taken_up_in_turn() {
     let asked = waiting(&world, &[("ask", "{}")]).await;
     let other = world.start().await;
     for (address, approvals) in &asked {
-        other.engine.approve(address, yes(&approvals[0], "user:boss")).await.unwrap();
+        other.engine.approve(address, yes(&approvals[0], "user:boss"), Pretence::Allowed).await.unwrap();
     }
     other.die();
     let server = world
@@ -107,7 +107,7 @@ async fn a_session_that_is_spoken_to_when_it_leaves_hears_it() {
         let (engine, address, approvals) = (other.engine.clone(), address.clone(), approvals.clone());
         async move {
             for approval in &approvals {
-                engine.approve(&address, yes(approval, "user:boss")).await.unwrap();
+                engine.approve(&address, yes(approval, "user:boss"), Pretence::Allowed).await.unwrap();
                 for _ in 0..index * 3 {
                     tokio::task::yield_now().await;
                 }

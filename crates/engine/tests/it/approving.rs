@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_engine::{Address, Adopt, Answered, Approval, Engine, EngineError, StopReason};
+use weir_engine::{Address, Adopt, Answered, Approval, Engine, EngineError, Pretence, StopReason};
 use weir_journal::transfer::{export, import};
 use weir_journal::{NewEvent, Part};
 use weir_kernel::{
@@ -66,24 +66,55 @@ async fn only_who_may_decides_and_only_about_what_is_asked() {
     assert_eq!(question.why, "tool 'ask' requires approval: it needs a yes");
     let before = world.kinds(&address).await;
 
-    let eve = engine.approve(&address, yes(question, "user:eve")).await.unwrap_err();
+    let eve = engine.approve(&address, yes(question, "user:eve"), Pretence::Allowed).await.unwrap_err();
     assert_eq!(eve.to_string(), "`user:eve` may not approve what `careful` does for `user:test`");
     assert_eq!(eve.fault(), weir_types::Fault::Denied);
     assert_eq!(code(engine.deny(&address, no(question, "user:eve", "")).await), "engine::denied");
     let other = ApprovalGranted { input_hash: weir_types::Hash::ZERO, ..yes(question, "user:boss") };
-    assert_eq!(code(engine.approve(&address, other).await), "engine::approval-arguments");
+    assert_eq!(code(engine.approve(&address, other, Pretence::Allowed).await), "engine::approval-arguments");
     let unknown = ApprovalGranted { call: weir_journal::mint_call(), ..yes(question, "user:boss") };
-    assert_eq!(code(engine.approve(&address, unknown).await), "engine::no-approval");
-    let nowhere = engine.approve(&engine.new_address(), yes(question, "user:boss")).await;
+    assert_eq!(code(engine.approve(&address, unknown, Pretence::Allowed).await), "engine::no-approval");
+    let nowhere = engine.approve(&engine.new_address(), yes(question, "user:boss"), Pretence::Allowed).await;
     assert_eq!(code(nowhere), "engine::no-session");
     assert_eq!(world.kinds(&address).await, before, "what is refused is not written down");
 
-    engine.approve(&address, yes(question, "user:boss")).await.unwrap();
+    engine.approve(&address, yes(question, "user:boss"), Pretence::Allowed).await.unwrap();
     assert_eq!(engine.settle(&address).await.unwrap().answer.as_deref(), Some(r#"result: ask {"n":1}"#));
     let late = engine.deny(&address, no(question, "user:other", "")).await.unwrap_err();
     assert_eq!(late.code(), "engine::approval-decided");
     assert_eq!(late.to_string(), format!("call {} was approved by `user:boss` already", question.id));
     assert_eq!(deeds(&world), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_yes_to_what_would_only_pretend_is_not_taken_where_that_is_refused() {
+    let world = careful();
+    let process = world.start().await;
+    let engine = &process.engine;
+    let (address, asked) = asking(engine, "careful", "do it").await;
+    let before = world.kinds(&address).await;
+    // It was asked for where it really happens.
+    world.agents.2.pretending.lock().unwrap().insert("ask".to_owned());
+
+    let refused = engine.approve(&address, yes(&asked[0], "user:boss"), Pretence::Refused).await.unwrap_err();
+    assert_eq!(refused.code(), "engine::would-pretend");
+    assert_eq!(
+        refused.to_string(),
+        "`ask` was asked for as a call that really happens, and here it would only pretend"
+    );
+    let other = ApprovalGranted { input_hash: weir_types::Hash::ZERO, ..yes(&asked[0], "user:boss") };
+    assert_eq!(
+        code(engine.approve(&address, other, Pretence::Refused).await),
+        "engine::approval-arguments",
+        "what it would do is only said about what is asked"
+    );
+    assert_eq!(world.kinds(&address).await, before, "it still waits");
+
+    let taken = engine.approve(&address, yes(&asked[0], "user:boss"), Pretence::Allowed).await.unwrap();
+    assert!(taken.pretends);
+    // Not that it would pretend: it waits for nobody.
+    let late = engine.approve(&address, yes(&asked[0], "user:other"), Pretence::Refused).await;
+    assert_eq!(code(late), "engine::approval-decided");
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,7 +125,8 @@ async fn a_no_is_told_to_the_model_and_to_whoever_comes_later() {
     process.engine.deny(&address, no(&asked[0], "user:boss", "not today")).await.unwrap();
     let answer = process.engine.settle(&address).await.unwrap().answer.unwrap();
     assert_eq!(answer, "result: tool 'ask' blocked: user:boss said no: not today");
-    let late = process.engine.approve(&address, yes(&asked[0], "user:other")).await.unwrap_err();
+    let late =
+        process.engine.approve(&address, yes(&asked[0], "user:other"), Pretence::Allowed).await.unwrap_err();
     assert_eq!(late.to_string(), format!("call {} was denied by `user:boss` already", asked[0].id));
     assert_eq!(deeds(&world), 0);
 }
@@ -108,12 +140,16 @@ async fn of_two_who_decide_at_once_the_second_is_told() {
         let (address, asked) = asking(&one.engine, "careful", "do it").await;
         let (first, second) = match first_says_yes {
             true => {
-                let first = code(two.engine.approve(&address, yes(&asked[0], "user:boss")).await);
+                let first =
+                    code(two.engine.approve(&address, yes(&asked[0], "user:boss"), Pretence::Allowed).await);
                 (first, code(one.engine.deny(&address, no(&asked[0], "user:other", "")).await))
             }
             false => {
                 let first = code(two.engine.deny(&address, no(&asked[0], "user:boss", "")).await);
-                (first, code(one.engine.approve(&address, yes(&asked[0], "user:other")).await))
+                (
+                    first,
+                    code(one.engine.approve(&address, yes(&asked[0], "user:other"), Pretence::Allowed).await),
+                )
             }
         };
         assert_eq!((first.as_str(), second.as_str()), ("written down", "engine::approval-decided"));
@@ -134,13 +170,15 @@ async fn too_late_is_too_late_also_where_no_server_runs() {
     append(&world, &address, ApprovalRequested { call, input_hash, rule, expires }, "user:test").await;
     // Nobody has run since; a command that only writes down what was decided does not write that down.
     let other = world.start().await;
-    let refused = other.engine.approve(&address, yes(question, "user:boss")).await.unwrap_err();
+    let refused =
+        other.engine.approve(&address, yes(question, "user:boss"), Pretence::Allowed).await.unwrap_err();
     assert_eq!(refused.code(), "engine::approval-expired");
     // Whoever goes on with it tells the model.
     let outcome = other.engine.settle(&address).await.unwrap();
     assert_eq!(outcome.answer.as_deref(), Some("result: tool 'ask' blocked: nobody approved it in time"));
     assert_eq!(count(&world, &address, "approval.expired").await, 1);
-    let refused = other.engine.approve(&address, yes(question, "user:boss")).await.unwrap_err();
+    let refused =
+        other.engine.approve(&address, yes(question, "user:boss"), Pretence::Allowed).await.unwrap_err();
     assert_eq!(refused.to_string(), format!("call {} expired: nobody approved it in time", question.id));
     assert_eq!(deeds(&world), 0);
 }
@@ -154,10 +192,10 @@ async fn an_approver_may_change_the_arguments_to_what_is_allowed() {
         input: Some(Json::parse(json).unwrap()),
         ..yes(&asked[0], "user:boss")
     };
-    let refused = process.engine.approve(&address, edit(r#""bad""#)).await.unwrap_err();
+    let refused = process.engine.approve(&address, edit(r#""bad""#), Pretence::Allowed).await.unwrap_err();
     assert_eq!(refused.to_string(), "with these arguments the call would be refused: the arguments are bad");
     assert_eq!(process.engine.settle(&address).await.unwrap().approvals, asked, "it still waits");
-    process.engine.approve(&address, edit(r#"{"n":7}"#)).await.unwrap();
+    process.engine.approve(&address, edit(r#"{"n":7}"#), Pretence::Allowed).await.unwrap();
     let outcome = process.engine.settle(&address).await.unwrap();
     assert!(outcome.answer.unwrap().ends_with(r#"ask {"n":7}"#));
     // The model's own words are as they were, and it is told.
@@ -190,13 +228,13 @@ async fn several_are_decided_one_by_one_and_what_is_granted_does_not_wait() {
     let process = world.start().await;
     let (address, asked) = asking(&process.engine, "careful", "all of it").await;
     assert_eq!(asked.len(), 3);
-    process.engine.approve(&address, yes(&asked[1], "user:boss")).await.unwrap();
+    process.engine.approve(&address, yes(&asked[1], "user:boss"), Pretence::Allowed).await.unwrap();
     let outcome = process.engine.settle(&address).await.unwrap();
     assert_eq!((outcome.stop, deeds(&world)), (StopReason::Approval, 1), "it ran while the others wait");
     assert_eq!(outcome.approvals, [asked[0].clone(), asked[2].clone()]);
     process.engine.deny(&address, no(&asked[0], "user:boss", "no")).await.unwrap();
     assert_eq!(process.engine.settle(&address).await.unwrap().approvals, [asked[2].clone()]);
-    process.engine.approve(&address, yes(&asked[2], "user:other")).await.unwrap();
+    process.engine.approve(&address, yes(&asked[2], "user:other"), Pretence::Allowed).await.unwrap();
     assert_eq!(process.engine.settle(&address).await.unwrap().stop, StopReason::End);
     let said = conversation(&world.state(&address).await);
     let expected = [
@@ -215,7 +253,7 @@ async fn a_yes_for_the_session_covers_later_calls_until_a_fork_or_a_halt() {
     let engine = &process.engine;
     let (address, asked) = asking(engine, "careful", "do it").await;
     let granted = ApprovalGranted { scope: Scope::Session, ..yes(&asked[0], "user:boss") };
-    engine.approve(&address, granted).await.unwrap();
+    engine.approve(&address, granted, Pretence::Allowed).await.unwrap();
     assert_eq!(engine.settle(&address).await.unwrap().stop, StopReason::End);
     engine.say(&address, said("do it again")).await.unwrap();
     assert_eq!(engine.settle(&address).await.unwrap().stop, StopReason::End);
@@ -263,7 +301,7 @@ async fn a_decision_names_whose_yes_it_counted() {
     let process = world.start().await;
     let (address, asked) = asking(&process.engine, "careful", "do it").await;
     let for_all = ApprovalGranted { scope: Scope::Session, ..yes(&asked[0], "user:boss") };
-    process.engine.approve(&address, for_all).await.unwrap();
+    process.engine.approve(&address, for_all, Pretence::Allowed).await.unwrap();
     process.engine.settle(&address).await.unwrap();
     process.engine.say(&address, said("do it")).await.unwrap();
     process.engine.settle(&address).await.unwrap();
@@ -315,7 +353,7 @@ async fn a_yes_that_counts_for_nothing_asks_again_and_says_why() {
         assert_eq!(outcome.approvals[0].why, format!("tool 'ask' requires approval: {because}"));
         assert_eq!(deeds(&world), 0);
         // And a real one still can be given.
-        next.engine.approve(&address, yes(&asked[0], "user:other")).await.unwrap();
+        next.engine.approve(&address, yes(&asked[0], "user:other"), Pretence::Allowed).await.unwrap();
         assert_eq!(next.engine.settle(&address).await.unwrap().stop, StopReason::End);
         assert_eq!(world.deeds.lock().unwrap().drain(..).count(), 1);
     }
@@ -333,7 +371,7 @@ async fn what_was_taken_back_while_it_waited_does_not_run() {
         let (address, asked) = asking(&process.engine, "careful", "do it").await;
         process.die();
         let other = world.start().await;
-        other.engine.approve(&address, yes(&asked[0], "user:boss")).await.unwrap();
+        other.engine.approve(&address, yes(&asked[0], "user:boss"), Pretence::Allowed).await.unwrap();
         let rights = &world.agents.2;
         match revoked {
             "approver" => _ = rights.no_approvers.lock().unwrap().insert("user:boss".to_owned()),
@@ -381,7 +419,7 @@ async fn a_halted_session_can_be_told_nothing() {
     let process = world.start().await;
     let (address, asked) = asking(&process.engine, "careful", "do it").await;
     process.engine.halt(&address, "lunch", "user:test").await.unwrap();
-    let refused = process.engine.approve(&address, yes(&asked[0], "user:boss")).await;
+    let refused = process.engine.approve(&address, yes(&asked[0], "user:boss"), Pretence::Allowed).await;
     assert_eq!(code(refused), "engine::halted");
     process.engine.resume(&address).await.unwrap();
     let outcome = process.engine.settle(&address).await.unwrap();
@@ -509,7 +547,11 @@ async fn refuses_what_it_brought(world: &World, process: &Process, address: &Add
     process.engine.say(address, said("do it")).await.unwrap();
     let outcome = process.engine.settle(address).await.unwrap();
     assert_eq!(outcome.stop, StopReason::Approval, "{name}: {outcome:?}");
-    process.engine.approve(address, yes(&outcome.approvals[0], "user:boss")).await.unwrap();
+    process
+        .engine
+        .approve(address, yes(&outcome.approvals[0], "user:boss"), Pretence::Allowed)
+        .await
+        .unwrap();
     assert_eq!(process.engine.settle(address).await.unwrap().stop, StopReason::End, "{name}");
     assert_eq!(deeds(world), 1, "{name}");
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_engine::{Address, Adopt, Approval, EngineError, Outcome, StopReason};
+use weir_engine::{Address, Adopt, Approval, EngineError, Outcome, Pretence, StopReason};
 use weir_kernel::{CallState, Entry, Outcome as CallOutcome, Session};
 use weir_types::Explain;
 
@@ -85,7 +85,7 @@ async fn decide(process: &Process, at: &Address, question: &Approval) {
     let engine = &process.engine;
     let decided = match question.input.as_str().contains("no") {
         true => engine.deny(at, no(question, "user:boss", "no")).await,
-        false => engine.approve(at, yes(question, "user:boss")).await,
+        false => engine.approve(at, yes(question, "user:boss"), Pretence::Allowed).await,
     };
     match decided {
         Ok(_) => {}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use weir_engine::{Address, Adopt, Became, Called, Engine, Errand, StopReason};
+use weir_engine::{Address, Adopt, Became, Called, Engine, Errand, Pretence, StopReason};
 use weir_journal::Status;
 use weir_kernel::Outcome;
 use weir_types::{Block, Explain, Json};
@@ -141,8 +141,8 @@ async fn an_errand_that_needs_a_yes_waits_and_then_runs_once() {
     engine.say(&address, said("hi")).await.unwrap();
     assert_eq!(engine.settle(&address).await.unwrap().stop, StopReason::End);
     assert_eq!(deeds(&world), Vec::<String>::new());
-    assert!(engine.approve(&address, yes(&asked[0], "user:eve")).await.is_err());
-    engine.approve(&address, yes(&asked[0], "user:boss")).await.unwrap();
+    assert!(engine.approve(&address, yes(&asked[0], "user:eve"), Pretence::Allowed).await.is_err());
+    engine.approve(&address, yes(&asked[0], "user:boss"), Pretence::Allowed).await.unwrap();
     world.until(&address, "tool.completed").await;
     assert_eq!(call(engine, &address, "ask", Some("k")).await.result, done(r#"ask {"n":1}"#));
     assert_eq!(deeds(&world), ["ask"]);
@@ -202,7 +202,7 @@ async fn a_run_that_waits_for_people_lets_errands_pass() {
     engine.call(&address, bad, "user:test").await.unwrap();
     assert_eq!(status(&world, &address).await, (Status::Waiting, false));
     let asked = engine.approvals(&address).await.unwrap();
-    engine.approve(&address, yes(&asked[0], "user:boss")).await.unwrap();
+    engine.approve(&address, yes(&asked[0], "user:boss"), Pretence::Allowed).await.unwrap();
     assert_eq!(engine.settle(&address).await.unwrap().answer.as_deref(), Some("asked"));
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_engine::{Address, Adopt, Approval, StopReason};
+use weir_engine::{Address, Adopt, Approval, Pretence, StopReason};
 use weir_kernel::{Body, CallState};
 
 use crate::approving::{no, yes};
@@ -84,11 +84,11 @@ async fn what_a_child_asks_is_asked_at_the_root_and_both_leave_memory() {
     assert_eq!(process.engine.active(), 0, "both wait without a task");
     // Its own call is not what somebody can say yes to.
     let own = Approval { id: state.calls()[0].id, ..asked[0].clone() };
-    let refused = process.engine.approve(&root, yes(&own, "user:boss")).await.unwrap_err();
+    let refused = process.engine.approve(&root, yes(&own, "user:boss"), Pretence::Allowed).await.unwrap_err();
     assert_eq!(weir_types::Explain::code(&refused), "engine::no-approval");
 
     // By its id at the root.
-    process.engine.approve(&root, yes(&asked[0], "user:boss")).await.unwrap();
+    process.engine.approve(&root, yes(&asked[0], "user:boss"), Pretence::Allowed).await.unwrap();
     let outcome = process.engine.settle(&root).await.unwrap();
     assert_eq!(outcome.answer.as_deref(), Some("boss: clerk: ask {}"));
     assert_eq!(deeds(&world), ["ask"]);
@@ -106,7 +106,11 @@ async fn whoever_ends_the_child_wakes_the_parent() {
         first.die();
         let server = server(&world).await;
         let other = world.start().await;
-        other.engine.approve(&asked[0].address, yes(&asked[0], "user:boss")).await.unwrap();
+        other
+            .engine
+            .approve(&asked[0].address, yes(&asked[0], "user:boss"), Pretence::Allowed)
+            .await
+            .unwrap();
         assert_eq!(answer(&world, &root).await, expected);
         server.die();
         // And without a server: whoever goes on with the root goes on with all of it.
@@ -114,7 +118,7 @@ async fn whoever_ends_the_child_wakes_the_parent() {
         let (root, asked) = begin(&first, message).await;
         first.die();
         let other = world.start().await;
-        other.engine.approve(&root, yes(&asked[0], "user:boss")).await.unwrap();
+        other.engine.approve(&root, yes(&asked[0], "user:boss"), Pretence::Allowed).await.unwrap();
         assert_eq!(deeds(&world), ["ask"], "nobody runs it yet");
         other.die();
         let next = world.start().await;
@@ -131,7 +135,7 @@ async fn a_process_that_dies_between_the_child_and_its_parent_is_followed_by_ano
     first.die();
     // A process that runs only the child: it was asked for nothing else.
     let second = world.start().await;
-    second.engine.approve(&asked[0].address, yes(&asked[0], "user:boss")).await.unwrap();
+    second.engine.approve(&asked[0].address, yes(&asked[0], "user:boss"), Pretence::Allowed).await.unwrap();
     let outcome = second.engine.settle(&asked[0].address).await.unwrap();
     assert_eq!(outcome.answer.as_deref(), Some("clerk: ask {}"));
     second.die();
@@ -150,7 +154,7 @@ async fn children_beside_one_another_are_decided_one_by_one() {
     process.engine.deny(&root, no(&asked[1], "user:boss", "not b")).await.unwrap();
     let outcome = process.engine.settle(&root).await.unwrap();
     assert_eq!((outcome.stop, &outcome.approvals[..]), (StopReason::Approval, &asked[..1]));
-    process.engine.approve(&root, yes(&asked[0], "user:boss")).await.unwrap();
+    process.engine.approve(&root, yes(&asked[0], "user:boss"), Pretence::Allowed).await.unwrap();
     process.engine.settle(&root).await.unwrap();
     let said = conversation(&world.state(&root).await);
     let expected =
@@ -171,7 +175,11 @@ async fn cancelling_a_parent_that_waits_reaches_the_child_that_waits() {
         next.engine.cancel(&root, "user:test").await.unwrap();
         assert_eq!(next.engine.settle(&root).await.unwrap().stop, StopReason::Cancelled);
         world.until(&asked[0].address, "run.cancelled").await;
-        let refused = next.engine.approve(&asked[0].address, yes(&asked[0], "user:boss")).await.unwrap_err();
+        let refused = next
+            .engine
+            .approve(&asked[0].address, yes(&asked[0], "user:boss"), Pretence::Allowed)
+            .await
+            .unwrap_err();
         assert_eq!(weir_types::Explain::code(&refused), "engine::no-approval");
         assert!(deeds(&world).is_empty());
     }
@@ -223,7 +231,7 @@ async fn a_parent_on_a_branch_is_woken_there() {
     let asked = process.engine.settle(&side).await.unwrap().approvals;
     process.die();
     let server = server(&world).await;
-    server.engine.approve(&asked[0].address, yes(&asked[0], "user:boss")).await.unwrap();
+    server.engine.approve(&asked[0].address, yes(&asked[0], "user:boss"), Pretence::Allowed).await.unwrap();
     let answered = async {
         while !conversation(&world.state(&side).await).contains(&"assistant: boss: clerk: ask {}".to_owned())
         {
@@ -242,7 +250,7 @@ async fn a_child_that_another_process_runs_is_waited_for() {
     first.die();
     let child = &asked[0].address;
     let porter = world.start().await;
-    porter.engine.approve(child, yes(&asked[0], "user:boss")).await.unwrap();
+    porter.engine.approve(child, yes(&asked[0], "user:boss"), Pretence::Allowed).await.unwrap();
     let carrying = async {
         while !deeds(&world).contains(&"slow".to_owned()) {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -281,7 +289,7 @@ async fn a_wait_is_not_lost_to_others_who_append_at_the_same_moment() {
     process.engine.begin(&root, new("boss"), said("one")).await.unwrap();
     let settled = tokio::time::timeout(PATIENCE, process.engine.settle(&root)).await;
     let asked = settled.expect("it is not wedged").unwrap().approvals;
-    process.engine.approve(&root, yes(&asked[0], "user:boss")).await.unwrap();
+    process.engine.approve(&root, yes(&asked[0], "user:boss"), Pretence::Allowed).await.unwrap();
     let settled = tokio::time::timeout(PATIENCE, process.engine.settle(&root)).await;
     settled.expect("it is not wedged").unwrap();
     // What the others said changes what the agents say, and nothing else.

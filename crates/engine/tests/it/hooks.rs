@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use weir_engine::{Address, EngineError, Hooks, Refusal, StopReason};
+use weir_engine::{Address, EngineError, Hooks, Pretence, Refusal, StopReason};
 use weir_kernel::{ApprovalGranted, SessionUpdated};
 use weir_types::{Explain, Fault, Json, is_refusable_kind};
 
@@ -126,10 +126,13 @@ async fn a_yes_can_be_refused_and_a_no_cannot() {
     guard.refuse(Some("*"));
     let edited =
         ApprovalGranted { input: Some(Json::parse(r#"{"n":3}"#).unwrap()), ..yes(&asked[0], "user:boss") };
-    refused(engine.approve(&address, edited).await, "approval.granted");
+    refused(engine.approve(&address, edited, Pretence::Allowed).await, "approval.granted");
     // From another process.
     let other = world.start().await;
-    refused(other.engine.approve(&address, yes(&asked[0], "user:boss")).await, "approval.granted");
+    refused(
+        other.engine.approve(&address, yes(&asked[0], "user:boss"), Pretence::Allowed).await,
+        "approval.granted",
+    );
     assert_eq!((events(&world, &address).await, world.deeds.lock().unwrap().len()), (before, 0));
     let (kind, event) = guard.asked.lock().unwrap()[0].clone();
     assert_eq!(kind, "approval.granted");
@@ -141,7 +144,7 @@ async fn a_yes_can_be_refused_and_a_no_cannot() {
     engine.deny(&address, no(&asked[1], "user:boss", "no")).await.unwrap();
     assert_eq!(guard.asked(), [""; 0], "nobody is asked about a no");
     guard.refuse(None);
-    engine.approve(&address, yes(&asked[0], "user:boss")).await.unwrap();
+    engine.approve(&address, yes(&asked[0], "user:boss"), Pretence::Allowed).await.unwrap();
     let outcome = engine.settle(&address).await.unwrap();
     assert_eq!((outcome.stop, world.deeds.lock().unwrap().len()), (StopReason::End, 1), "{outcome:?}");
 }

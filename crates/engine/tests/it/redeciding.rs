@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use weir_engine::{Counts, Redecided, Redecisions, Tools, Which};
+use weir_engine::{Counts, Pretence, Redecided, Redecisions, Tools, Which};
 use weir_kernel::{ApprovalGranted, Scope, Verdict};
 use weir_tools::{Asked, Decision, Done, Failed, Permit};
 use weir_types::{Json, Who};
@@ -72,7 +72,7 @@ async fn recorded() -> World {
     for (approval, scope) in asked.iter().zip([Scope::Once, Scope::Session]) {
         let input = Some(Json::parse(r#"{"n":3}"#).unwrap());
         let edited = ApprovalGranted { input, scope, ..yes(approval, "user:boss") };
-        engine.approve(&address, edited).await.unwrap();
+        engine.approve(&address, edited, Pretence::Allowed).await.unwrap();
     }
     engine.settle(&address).await.unwrap();
     engine.say(&address, said("one")).await.unwrap();

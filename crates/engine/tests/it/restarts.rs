@@ -15,7 +15,7 @@ use futures_util::{FutureExt, StreamExt};
 use weir_blobs::DirBlobs;
 use weir_engine::{
     Address, Adopt, Agents, Approval, Budgets, Engine, Explained, Function, Functions, LockFiles, Options,
-    Runnable, Setup, StopReason, Tools,
+    Pretence, Runnable, Setup, StopReason, Tools,
 };
 use weir_journal::{Journal, ListFilter, Status};
 use weir_journal_sqlite::SqliteJournal;
@@ -284,7 +284,10 @@ async fn decide(engine: &Engine, journal: &SqliteJournal, asked: &[Approval], di
         async move {
             match is_denied(index) {
                 true => engine.deny(&approval.address, no(&approval, "user:boss", "no")).await.unwrap(),
-                false => engine.approve(&approval.address, yes(&approval, "user:boss")).await.unwrap(),
+                false => engine
+                    .approve(&approval.address, yes(&approval, "user:boss"), Pretence::Allowed)
+                    .await
+                    .unwrap(),
             };
             let count = decided.fetch_add(1, Ordering::SeqCst) + 1;
             if KILLED_AT.iter().any(|(killed, _)| *killed == count) {

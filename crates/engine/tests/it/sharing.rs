@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_engine::{EngineError, StopReason};
+use weir_engine::{EngineError, Pretence, StopReason};
 use weir_kernel::{ApprovalDenied, ApprovalGranted, Scope};
 use weir_models::scripted::Reply;
 use weir_types::{Explain, Json};
@@ -142,15 +142,15 @@ async fn an_approval_from_elsewhere_reaches_whoever_can_go_on() {
         input: None,
         scope: Scope::Once,
     };
-    let refused = other.engine.approve(&address, wrong.clone()).await.unwrap_err();
+    let refused = other.engine.approve(&address, wrong.clone(), Pretence::Allowed).await.unwrap_err();
     assert_eq!(refused.code(), "engine::approval-arguments");
     let right = ApprovalGranted { input_hash: call.input_hash(), ..wrong };
-    other.engine.approve(&address, right.clone()).await.unwrap();
+    other.engine.approve(&address, right.clone(), Pretence::Allowed).await.unwrap();
     world.until(&address, "run.finished").await;
     let outcome = server.engine.settle(&address).await.unwrap();
     assert_eq!(outcome.answer.as_deref(), Some("result: ask {\"n\":1}"));
     // A second yes changes nothing.
-    let refused = other.engine.approve(&address, right).await.unwrap_err();
+    let refused = other.engine.approve(&address, right, Pretence::Allowed).await.unwrap_err();
     assert_eq!(refused.to_string(), format!("call {} was approved by `user:boss` already", call.id));
     assert_eq!(world.deeds.lock().unwrap().len(), 1);
 }

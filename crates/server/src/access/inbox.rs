@@ -1,8 +1,5 @@
 //! Whose calls someone is shown in a list: their own, and those about which they may decide.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-
 use weir_engine::Address;
 use weir_journal::{ListFilter, Listed};
 use weir_types::Verdict;
@@ -19,13 +16,11 @@ pub(crate) struct Inbox<'a> {
     app: &'a App,
     caller: &'a Caller,
     is_admin: bool,
-    /// Whether they may decide about what agents do for others, as far as that was asked.
-    decides: Mutex<HashMap<String, bool>>,
 }
 
 impl<'a> Inbox<'a> {
     pub(crate) fn of(app: &'a App, caller: &'a Caller) -> Self {
-        Self { app, caller, is_admin: is_admin(app, caller), decides: Mutex::default() }
+        Self { app, caller, is_admin: is_admin(app, caller) }
     }
 
     /// Among which sessions to look: whoever decides about nobody else's calls is not led past them.
@@ -57,14 +52,8 @@ impl<'a> Inbox<'a> {
         build.is_some_and(|build| build.manifest.agents.keys().any(|agent| self.decides(agent)))
     }
 
+    /// Whether they may decide about what an agent does for others. The gate remembers what it said before.
     fn decides(&self, agent: &str) -> bool {
-        let mut known = self.decides.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(decides) = known.get(agent) {
-            return *decides;
-        }
-        let may = gate(self.app).may_approve(self.caller.who(), SOMEBODY_ELSE, agent);
-        let decides = may.verdict == Verdict::Allow;
-        known.insert(agent.to_owned(), decides);
-        decides
+        gate(self.app).may_approve(self.caller.who(), SOMEBODY_ELSE, agent).verdict == Verdict::Allow
     }
 }

@@ -10,9 +10,9 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_engine::{Address, Engine, New, Outcome, Said};
-use weir_journal::now;
-use weir_kernel::{About, Body};
-use weir_types::{Block, BranchId, Event, Kind, Purpose, RunId, Seq};
+use weir_journal::{OfKind, now};
+use weir_kernel::{About, Body, kind};
+use weir_types::{Block, BranchId, Event, Purpose, RunId, Seq};
 
 use super::content::Content;
 use super::views::TurnView;
@@ -228,24 +228,17 @@ fn run_of(event: &Event) -> Option<RunId> {
 async fn first_of(
     app: &App,
     branch: &BranchId,
-    kinds: &[&str],
+    kinds: &[&'static str],
     after: Seq,
     counts: impl Fn(&Event) -> bool,
 ) -> Result<Option<Event>, Error> {
     let mut first: Option<Event> = None;
-    for kind in kinds {
-        let kind: Kind = kind.parse().map_err(|_| Error::bug())?;
-        let mut after = after;
-        loop {
-            let page = app.journal.by_kind(branch, &kind, after, EVENTS_AT_ONCE).await?;
-            let (len, last) = (page.len(), page.last().map(|event| event.seq));
+    for name in kinds {
+        let mut pages = OfKind::new(&*app.journal, branch, kind(name)).after(after).at_once(EVENTS_AT_ONCE);
+        while let Some(page) = pages.next().await? {
             if let Some(found) = page.into_iter().find(&counts) {
                 first = first.into_iter().chain([found]).min_by_key(|event| event.seq);
                 break;
-            }
-            match last {
-                Some(last) if len == EVENTS_AT_ONCE => after = last,
-                _ => break,
             }
         }
     }

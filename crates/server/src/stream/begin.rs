@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::http::StatusCode;
 use futures_util::FutureExt;
 use weir_engine::{Address, EngineError, New, Update, Updates};
-use weir_journal::PAGE_MAX;
-use weir_kernel::{About, Body};
-use weir_types::{Block, Event, Kind, Message, Purpose, RunId, Seq};
+use weir_journal::OfKind;
+use weir_kernel::{About, Body, kind};
+use weir_types::{Block, Event, Message, Purpose, RunId, Seq};
 
 use crate::api::chat::{self, Where};
 use crate::app::App;
@@ -195,21 +195,17 @@ fn not_taken_up() -> Error {
 
 /// The event by which a run began.
 pub(crate) async fn locate(app: &App, address: &Address, run: RunId) -> Result<Begun, Error> {
-    let kind: Kind = "run.started".parse().map_err(|_| Error::missing("run"))?;
     let is_it = |event: &Event| match Body::decode(&event.kind, &event.payload) {
         Ok(Some(Body::RunStarted(started))) => started.run == run,
         _ => false,
     };
-    let mut after = Seq(0);
-    loop {
-        let page = app.journal.by_kind(&address.branch_id(), &kind, after, PAGE_MAX).await?;
+    let branch = address.branch_id();
+    let mut pages = OfKind::new(&*app.journal, &branch, kind("run.started"));
+    while let Some(page) = pages.next().await? {
         if let Some(event) = page.iter().find(|event| is_it(event)) {
             let (address, started) = (address.clone(), event.seq);
             return Ok(Begun { address, run, started, ahead: Ahead::default() });
         }
-        match page.last() {
-            Some(last) if page.len() == PAGE_MAX => after = last.seq,
-            _ => return Err(Error::missing("run")),
-        }
     }
+    Err(Error::missing("run"))
 }

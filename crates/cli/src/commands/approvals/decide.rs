@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use weir_engine::{Address, Answered, Approval};
+use weir_engine::{Address, Answered, Approval, ApprovalError, EngineError, Pretence};
 use weir_kernel::{ApprovalDenied, ApprovalGranted, Scope};
 use weir_types::{BranchName, CallId, Explain, Fault, Hash, Json, Seq, SessionId};
 
@@ -240,12 +240,13 @@ impl<'a> Decision<'a> {
                     input: input.clone(),
                     scope: *scope,
                 };
-                if let Some(approval) = self.approval.as_ref().filter(|_| runs_here)
-                    && engine.would_pretend(&self.address, &granted).await?
-                {
-                    return Err(DecideError::Pretends { call, tool: approval.tool.clone() }.into());
+                let pretence = if runs_here { Pretence::Refused } else { Pretence::Allowed };
+                match engine.approve(&self.address, granted, pretence).await {
+                    Err(EngineError::Approval(ApprovalError::WouldPretend { tool })) => {
+                        Err(DecideError::Pretends { call, tool }.into())
+                    }
+                    answered => Ok(answered?),
                 }
-                Ok(engine.approve(&self.address, granted).await?)
             }
             Word::No { message } => {
                 let denied = ApprovalDenied { call, by, groups: vec![], message: message.clone() };

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use weir_engine::{Approval, Engine};
+use weir_engine::{Approval, Engine, Pretence};
 use weir_kernel::{ApprovalDenied, ApprovalGranted, Scope};
 use weir_types::{CallId, Explain, Fault, Json};
 
@@ -172,7 +172,8 @@ impl Asker<'_> {
 
     async fn yes(&self, approval: &Approval, input: Option<Json>, scope: Scope) -> Outcome {
         let granted = self.grant(approval, input, scope);
-        self.engine.approve(&approval.address, granted).await?;
+        // Whoever is asked here was warned.
+        self.engine.approve(&approval.address, granted, Pretence::Allowed).await?;
         Ok(())
     }
 

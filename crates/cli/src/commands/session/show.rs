@@ -5,15 +5,14 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use weir_engine::{Address, Outcome as Came, Rebuilt, StopReason};
-use weir_journal::{Journal, PAGE_MAX, Status};
-use weir_kernel::Session;
+use weir_journal::{Journal, OfKind, Status};
+use weir_kernel::{Session, kind};
 use weir_types::{
     BranchId, BranchName, Explain, Fault, Hash, Json, Kind, Seq, SessionId, TimeError, Timestamp, Usage,
 };
 use weir_workspace::Files;
 
 use super::overview::{self, OpenCall};
-use crate::args;
 use crate::commands::{Context, fs};
 use crate::host::Host;
 use crate::output::Out;
@@ -167,8 +166,8 @@ async fn show(host: &Host, address: &Address, out: &mut Out) -> Outcome {
     let began = first.first().map_or(session.ts, |event| event.ts);
     let branches = host.journal.branches(&branch.stream).await?;
     let branches: Vec<String> = branches.into_iter().map(|branch| branch.name.to_string()).collect();
-    let runs = count(&*host.journal, &branch, "run.started").await?;
-    let requests = count(&*host.journal, &branch, "model.requested").await?;
+    let runs = count(&*host.journal, &branch, kind("run.started")).await?;
+    let requests = count(&*host.journal, &branch, kind("model.requested")).await?;
     let runner = host.engine.runner(address).await?;
     let calls = overview::open_calls(&session);
     if out.json {
@@ -224,17 +223,13 @@ fn status_words(session: &Session, runner: Option<Option<u32>>) -> String {
     }
 }
 
-async fn count(journal: &impl Journal, branch: &BranchId, kind: &str) -> Outcome<u64> {
-    let kind: Kind = args::parse(kind)?;
-    let (mut after, mut count) = (Seq(0), 0);
-    loop {
-        let page = journal.by_kind(branch, &kind, after, PAGE_MAX).await?;
+async fn count(journal: &impl Journal, branch: &BranchId, kind: Kind) -> Outcome<u64> {
+    let mut pages = OfKind::new(journal, branch, kind);
+    let mut count = 0;
+    while let Some(page) = pages.next().await? {
         count += page.len() as u64;
-        match page.last() {
-            Some(last) if page.len() == PAGE_MAX => after = last.seq,
-            _ => return Ok(count),
-        }
     }
+    Ok(count)
 }
 
 #[derive(Serialize)]
