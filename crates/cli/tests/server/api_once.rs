@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::kit::{Answer, Project, Server, within};
+use crate::kit::{Answer, Project, Server, asked_again, within};
 
 async fn keyed(server: &Server, path: &str, key: &str, body: &Value) -> Answer {
     Answer::to(server.posting(path, body).header("idempotency-key", key)).await
@@ -150,12 +150,8 @@ fn asked(project: &Project) -> usize {
 
 /// Waits until so many wait.
 async fn until_asked(project: &Project, times: usize) {
-    let waiting = async {
-        while asked(project) < times {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    };
-    within("someone who is asked", waiting).await;
+    // A script with a file is all that is asked; neither tells anybody.
+    asked_again("someone who is asked", async || (asked(project) >= times).then_some(())).await;
 }
 
 /// The same request to two servers, of which one has to be told that the other is at it; the other's answer once nothing is in

@@ -13,20 +13,6 @@ fn id(turn: &Value) -> String {
     turn["session"].as_str().unwrap().to_owned()
 }
 
-/// Waits until a session does something.
-async fn until(server: &Server, session: &str, status: &str) -> Value {
-    let looked = async {
-        loop {
-            let found = server.get(&format!("/sessions/{session}")).await.ok();
-            if found["status"] == status {
-                return found;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-    };
-    within(status, looked).await
-}
-
 #[tokio::test]
 async fn a_chat_answers_as_the_command_line_does() {
     let project = Project::new();
@@ -135,7 +121,7 @@ async fn a_client_that_leaves_does_not_stop_the_run() {
         _ = request => panic!("it was answered too soon"),
         () = within("the run begins", begun) => {}
     }
-    let found = until(&server, &session, "idle").await;
+    let found = server.until(&session, "idle").await;
     assert_eq!(found["stop"], "end");
     let messages = server.get(&format!("/sessions/{session}/messages")).await.ok();
     let last = messages["messages"].as_array().unwrap().last().unwrap().clone();
@@ -239,18 +225,18 @@ async fn sessions_are_forked_stopped_told_and_ended() {
 
     let message = post("messages", json!({"message": "slow"})).await.ok();
     assert!(message["seq"].as_u64().unwrap() > 2);
-    until(&server, &session, "running").await;
+    server.until(&session, "running").await;
     let cancelled = server.request(Method::POST, &format!("/sessions/{session}/cancel"));
     Answer::to(cancelled).await.ok();
-    assert_eq!(until(&server, &session, "idle").await["stop"], "cancelled");
+    assert_eq!(server.until(&session, "idle").await["stop"], "cancelled");
 
     post("halt", json!({"reason": "lunch"})).await.ok();
-    until(&server, &session, "halted").await;
+    server.until(&session, "halted").await;
     let refused = server.post("/agents/helper/chat", &json!({"message": "x", "session": session})).await;
     assert_eq!(refused.error(), (409, "engine::halted".into()));
     post("resume", json!({})).await.ok();
     post("signals", json!({"name": "paid", "data": {"n": 7}})).await.ok();
-    until(&server, &session, "idle").await;
+    server.until(&session, "idle").await;
     let signals = server.get(&format!("/sessions/{session}/events?kind=external.signal")).await.ok();
     assert_eq!(signals["events"][0]["payload"], json!({"name": "paid", "data": {"n": 7}}));
     let actor = signals["events"][0]["meta"]["actor"].as_str().unwrap();
@@ -260,7 +246,7 @@ async fn sessions_are_forked_stopped_told_and_ended() {
     assert_eq!(post("halt", json!({"reson": "x"})).await.error().0, 400);
 
     post("close", json!({"reason": "done"})).await.ok();
-    assert_eq!(until(&server, &session, "closed").await["status"], "closed");
+    assert_eq!(server.until(&session, "closed").await["status"], "closed");
     for rest in ["close", "halt", "cancel", "signals", "messages"] {
         let body = match rest {
             "signals" => json!({"name": "x"}),
@@ -312,7 +298,7 @@ async fn approvals_are_decided_with_other_arguments_or_not_at_all() {
         (&decided["decision"], &decided["session"], &decided["call"]),
         (&json!("approved"), &json!(session), &json!(call))
     );
-    until(&server, &session, "idle").await;
+    server.until(&session, "idle").await;
     let messages = server.get(&format!("/sessions/{session}/messages")).await.text().to_owned();
     assert!(messages.contains("refunded 5") && !messages.contains("refunded 50"), "{messages}");
     assert_eq!(server.post(&path, &edited).await.error(), (409, "engine::approval-decided".into()));
@@ -320,7 +306,7 @@ async fn approvals_are_decided_with_other_arguments_or_not_at_all() {
     let turn = chat(&server, "careful", "refund 60").await;
     let gate = format!("/api/sessions/{}/gate", id(&turn));
     server.post(&gate, &json!({"decision": "deny", "deny_message": "not today"})).await.ok();
-    until(&server, &id(&turn), "idle").await;
+    server.until(&id(&turn), "idle").await;
     let messages = server.get(&format!("/sessions/{}/messages", id(&turn))).await.text().to_owned();
     assert!(messages.contains("not today"), "{messages}");
     assert_eq!(
@@ -346,7 +332,7 @@ async fn whoever_waits_too_long_is_told_where_to_look() {
     assert_eq!(late.header("location"), Some(&*format!("/sessions/{}", id(&told))));
     let events = server.get(told["events"].as_str().unwrap()).await.ok();
     assert_eq!(events["events"][0]["kind"], "session.created");
-    until(&server, &id(&told), "idle").await;
+    server.until(&id(&told), "idle").await;
     // The same request waits for the same run, also when the session has gone on since.
     server.post("/agents/helper/chat", &json!({"message": "more", "session": id(&told)})).await.ok();
     let turn =

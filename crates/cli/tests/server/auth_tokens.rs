@@ -101,12 +101,8 @@ async fn an_approver_by_a_token_approves() {
     assert!(boss.get("/approvals").await.text().contains(call));
     assert_eq!(boss.get(&format!("/sessions/{session}")).await.status, 404, "deciding is not reading");
     boss.post(&path, &yes).await.ok();
-    let done = async {
-        while !project.events(session).iter().any(|event| event["kind"] == "tool.completed") {
-            tokio::task::yield_now().await;
-        }
-    };
-    within("the call runs", done).await;
+    let ended = alice.event(session, &["tool.completed", "tool.failed"]).await;
+    assert_eq!(ended.event.as_deref(), Some("tool.completed"), "{ended:?}");
 }
 
 #[tokio::test]

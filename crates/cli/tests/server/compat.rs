@@ -5,11 +5,9 @@ mod hostile;
 mod owners;
 mod streamed;
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
-use crate::kit::{Answer, Project, Server, within};
+use crate::kit::{Answer, Project, Server, asked_again};
 
 /// A picture of one pixel.
 const PIXEL: &str =
@@ -691,33 +689,26 @@ async fn a_request_has_one_id() {
 #[tokio::test]
 async fn a_client_that_leaves_stops_nothing() {
     let server = server().await;
-    let until = |session: String, kind: &'static str| {
-        let project = server.project.clone();
-        async move {
-            while !project.events(&session).iter().any(|event| event["kind"] == kind) {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        }
+    let ended = async |session: &str| {
+        let ends = ["run.finished", "run.cancelled", "run.errored"];
+        assert_eq!(server.event(session, &ends).await.event.as_deref(), Some("run.finished"));
     };
     // One that waits for the answer in one piece leaves as soon as its session is there.
     let mut body = chat("helper", json!([user("slow")]));
     let sent = tokio::spawn(server.posting(CHAT, &body).send());
-    let begun = async {
-        loop {
-            match server.project.lines(&["session", "list"]).first() {
-                Some(found) => return found["id"].as_str().unwrap().to_owned(),
-                None => tokio::time::sleep(Duration::from_millis(20)).await,
-            }
-        }
+    // Whoever waits is told nothing before the end, not even of which session.
+    let begun = async || {
+        let listed = server.get("/sessions").await.ok();
+        Some(listed["sessions"].get(0)?["id"].as_str().unwrap().to_owned())
     };
-    let id = within("a session", begun).await;
+    let id = asked_again("a session", begun).await;
     sent.abort();
-    within("the end of the run", until(id, "run.finished")).await;
+    ended(&id).await;
     // One that hears it word by word leaves after the first.
     body["stream"] = true.into();
     let mut frames = server.stream(CHAT, &body).await;
     let id = frames.header("x-weir-session").unwrap().to_owned();
     frames.next().await.unwrap();
     drop(frames);
-    within("the end of the run", until(id, "run.finished")).await;
+    ended(&id).await;
 }

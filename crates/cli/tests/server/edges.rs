@@ -50,19 +50,6 @@ async fn http2_is_spoken_without_tls() {
     assert_eq!(server.get("/health").await.status, 200);
 }
 
-async fn status_of(server: &Server, session: &str, status: &str) -> Value {
-    let looked = async {
-        loop {
-            let found = server.get(&format!("/sessions/{session}")).await.ok();
-            if found["status"] == status {
-                return found;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-    };
-    within(status, looked).await
-}
-
 fn said(project: &Project, session: &str) -> Vec<(String, String)> {
     let text = |event: &Value| event["payload"]["content"][0]["text"].as_str().unwrap_or_default().to_owned();
     let events = project.events(session);
@@ -88,13 +75,11 @@ async fn what_is_said_to_a_busy_session_is_answered_in_its_turn() {
     let frames = busy().await;
     server.post(&format!("/sessions/{session}/messages"), &json!({"message": "and then?"})).await.ok();
     let rest = frames.all().await;
-    assert_eq!(rest.last().unwrap().event.as_deref(), Some("end"));
-    let answered = async {
-        while said(&project, session).last().unwrap().1 != "You said: and then?" {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-    };
-    within("the message is taken up", answered).await;
+    let [.., over, end] = &rest[..] else { panic!("{rest:?}") };
+    assert_eq!((over.event.as_deref(), end.event.as_deref()), (Some("run.finished"), Some("end")));
+    let seq = over.json()["seq"].as_u64().unwrap();
+    let next = server.event_after(session, seq, &["run.finished"]).await.json();
+    assert_eq!(next["payload"]["answer"], "You said: and then?");
     // Somebody who does: their answer is to what they said.
     let frames = busy().await;
     let turn = server
@@ -106,7 +91,7 @@ async fn what_is_said_to_a_busy_session_is_answered_in_its_turn() {
         (Some("You said: still there?"), Some("end"))
     );
     frames.all().await;
-    status_of(&server, session, "idle").await;
+    server.until(session, "idle").await;
     let users = said(&project, session).into_iter().filter(|(kind, _)| kind == "user.message");
     let users: Vec<String> = users.map(|(_, text)| text).collect();
     assert_eq!(users, ["hello", "slow", "and then?", "slow", "still there?"]);
@@ -134,16 +119,7 @@ async fn a_budget_is_raised_by_those_who_may() {
         assert_eq!(carol.post(&resume, &json!({"budget": nonsense})).await.error().0, 400, "{nonsense}");
     }
     carol.post(&resume, &more).await.ok();
-    let done = async {
-        loop {
-            let found = alice.get(&format!("/sessions/{session}")).await.ok();
-            if found["stop"] == "end" {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-    };
-    within("the run goes on", done).await;
+    assert_eq!(alice.until(session, "idle").await["stop"], "end", "the run goes on");
     let resumed = project.events(session).into_iter().rfind(|event| event["kind"] == "session.resumed");
     assert_eq!(resumed.unwrap()["meta"]["actor"], "user:carol");
 }
@@ -156,7 +132,7 @@ async fn a_yes_may_be_for_the_rest_of_the_session() {
     let (session, call) = (turn["session"].as_str().unwrap(), turn["approvals"][0]["id"].as_str().unwrap());
     let path = format!("/sessions/{session}/approvals/{call}");
     server.post(&path, &json!({"decision": "allow", "scope": "session"})).await.ok();
-    status_of(&server, session, "idle").await;
+    server.until(session, "idle").await;
     let again = json!({"message": "refund 6", "session": session});
     let turn = server.post("/agents/careful/chat", &again).await.ok();
     assert_eq!((&turn["stop"], &turn["answer"]), (&json!("end"), &json!("Done: refunded 6")));
@@ -167,7 +143,7 @@ async fn a_yes_may_be_for_the_rest_of_the_session() {
         (elsewhere["session"].as_str().unwrap(), elsewhere["approvals"][0]["id"].as_str().unwrap());
     let path = format!("/sessions/{session}/approvals/{call}");
     server.post(&path, &json!({"decision": "allow", "scope": "once"})).await.ok();
-    status_of(&server, session, "idle").await;
+    server.until(session, "idle").await;
     let again = json!({"message": "refund 8", "session": session});
     assert_eq!(server.post("/agents/careful/chat", &again).await.ok()["stop"], "approval");
 }
@@ -266,12 +242,8 @@ async fn whoever_may_not_talk_to_an_agent_any_more_does_not_go_on_with_it() {
     project.write("weir.yaml", &text.replace(r#""user:alice", "#, ""));
     let build = project.build();
     project.ok(&["deploy", "latest"]);
-    let taken_up = async {
-        while server.get("/ready").await.ok()["build"] != build.as_str() {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-    };
-    within("the deployment is taken up", taken_up).await;
+    server.logged("deployed").await;
+    assert_eq!(server.get("/ready").await.ok()["build"], build.as_str());
     for (what, body) in [
         ("messages", json!({"message": "and more"})),
         ("signals", json!({"name": "rain"})),

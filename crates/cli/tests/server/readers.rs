@@ -49,15 +49,9 @@ async fn a_reader_that_does_not_read_keeps_nobody_waiting_and_costs_little() {
         slow.push(asking(&server, "go on").await);
     }
     // Their runs come to an end although nobody listens.
-    within("all runs are over", async {
-        loop {
-            let listed = server.get("/sessions?status=idle&limit=200").await.ok();
-            if listed["sessions"].as_array().unwrap().len() == 2 * READERS {
-                return;
-            }
-        }
-    })
-    .await;
+    for (_, session) in &slow {
+        assert_eq!(server.until(session, "idle").await["stop"], "end");
+    }
     let (usual, grown) = (before - empty, resident_kilobytes(&server).saturating_sub(before));
     assert!(
         grown < usual + KEPT_KILOBYTES_MAX,
@@ -65,7 +59,7 @@ async fn a_reader_that_does_not_read_keeps_nobody_waiting_and_costs_little() {
     );
 
     // Whoever reads after all has it whole.
-    let mut slowest = slow.swap_remove(READERS / 2);
+    let (mut slowest, _) = slow.swap_remove(READERS / 2);
     let mut text = Vec::new();
     within("the whole stream", slowest.read_to_end(&mut text)).await.unwrap();
     assert_eq!(pieces(&String::from_utf8(text).unwrap()).concat(), long);
@@ -86,11 +80,8 @@ async fn what_a_reader_does_not_take_is_not_made_for_it() {
     project.write("models/helper.yaml", &script);
     project.build();
     let server = project.serve().start().await;
-    let mut slow = asking(&server, &part).await;
-    within("the run is over", async {
-        while server.get("/sessions?status=idle").await.ok()["sessions"].as_array().unwrap().is_empty() {}
-    })
-    .await;
+    let (mut slow, session) = asking(&server, &part).await;
+    assert_eq!(server.until(&session, "idle").await["stop"], "end");
     let mut text = Vec::new();
     within("the whole stream", slow.read_to_end(&mut text)).await.unwrap();
     let pieces = pieces(&String::from_utf8(text).unwrap());
@@ -99,8 +90,8 @@ async fn what_a_reader_does_not_take_is_not_made_for_it() {
     assert!(pieces.len() < SLOW_PIECES * 3 / 4, "{} pieces of {SLOW_PIECES}", pieces.len());
 }
 
-/// Asks for a stream, with little room for what comes, and reads nothing of it.
-async fn asking(server: &Server, message: &str) -> TcpStream {
+/// Asks for a stream, with little room for what comes, and reads nothing of it but which session it is about.
+async fn asking(server: &Server, message: &str) -> (TcpStream, String) {
     let url = server.url("/agents/helper/chat/stream?format=native");
     let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let socket = TcpSocket::new_v4().unwrap();
@@ -112,12 +103,17 @@ async fn asking(server: &Server, message: &str) -> TcpStream {
         body.len(),
     );
     stream.write_all(request.as_bytes()).await.unwrap();
-    stream
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(within("the head of an answer", stream.read_u8()).await.unwrap());
+    }
+    let head = String::from_utf8(head).unwrap();
+    let session = head.lines().find_map(|line| line.strip_prefix("x-weir-session: "));
+    (stream, session.unwrap_or_else(|| panic!("{head}")).to_owned())
 }
 
 /// The pieces of a native stream; lines that are cut by chunks are put together first.
-fn pieces(answer: &str) -> Vec<String> {
-    let (_, mut rest) = answer.split_once("\r\n\r\n").unwrap();
+fn pieces(mut rest: &str) -> Vec<String> {
     let mut body = String::new();
     while let Some((size, after)) = rest.split_once("\r\n") {
         let size = usize::from_str_radix(size, 16).unwrap();

@@ -1,9 +1,9 @@
 //! Being told to stop, in the middle of everything.
 
-use std::time::Duration;
-
 use rustix::process::Signal;
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::kit::{Answer, Frame, Frames, Project, Server, Told, within};
 
@@ -142,12 +142,7 @@ async fn an_agent_that_waits_for_another_goes_on_waiting_after_a_stop() {
             break frame.json()["payload"]["child"].as_str().unwrap().to_owned();
         }
     };
-    let asked = async {
-        while !kinds(&project, &child).contains(&"model.requested".to_owned()) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    within("the other one works", asked).await;
+    server.event(&child, &["model.requested"]).await;
     let down = server.terminate().await;
     let told = kinds(&project, &session);
     assert_eq!(
@@ -158,14 +153,7 @@ async fn an_agent_that_waits_for_another_goes_on_waiting_after_a_stop() {
 
     // Both are taken up, and the one behind the call is the same.
     let server = down.start_again().await;
-    let done = async {
-        while !kinds(&project, &session).contains(&"run.finished".to_owned()) {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    within("the end", done).await;
-    let events = project.events(&session);
-    let finished = events.iter().find(|event| event["kind"] == "run.finished").unwrap();
+    let finished = server.event(&session, &["run.finished"]).await.json();
     let answer = finished["payload"]["answer"].as_str().unwrap();
     assert!(answer.starts_with("The helper says: This answer (attempt 2)"), "{answer}");
     assert!(!kinds(&project, &session).contains(&"tool.failed".to_owned()));
@@ -202,6 +190,9 @@ async fn whoever_waits_for_an_answer_is_told_where_it_goes_on() {
     assert!(kinds(&project, &session).contains(&"run.started".to_owned()));
 }
 
+/// What a server says that waits for a body.
+const GO_ON: &str = "HTTP/1.1 100 Continue\r\n\r\n";
+
 #[tokio::test]
 async fn an_answer_in_a_vendors_words_has_as_long_as_any_other() {
     let server = dawdling(1_500).serve().start().await;
@@ -221,21 +212,23 @@ async fn an_answer_in_a_vendors_words_has_as_long_as_any_other() {
 #[tokio::test]
 async fn a_second_signal_does_not_wait() {
     let server = drawling().serve().start().await;
-    // A request that does not come to its end by itself.
-    let waiting = server.client.post(server.url("/agents/helper/chat"));
-    let body = reqwest::Body::wrap_stream(futures_util::stream::pending::<Result<&[u8], std::io::Error>>());
-    let waiting = tokio::spawn(waiting.header("content-type", "application/json").body(body).send());
-    let open = async {
-        while !server.get("/metrics").await.text().contains("weir_http_requests_open 2\n") {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    within("the request has arrived", open).await;
+    // A request that does not come to its end by itself: its body is waited for, and stays away.
+    let mut waiting = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
+    let head = format!(
+        "POST /agents/helper/chat HTTP/1.1\r\nhost: 127.0.0.1:{}\r\ncontent-type: application/json\r\ncontent-length: 100\r\nexpect: 100-continue\r\n\r\n",
+        server.port
+    );
+    waiting.write_all(head.as_bytes()).await.unwrap();
+    let mut told = [0; GO_ON.len()];
+    within("the body is waited for", waiting.read_exact(&mut told)).await.unwrap();
+    assert_eq!(std::str::from_utf8(&told).unwrap(), GO_ON);
     server.signal(Signal::TERM);
     server.logged("stopping: nothing new is accepted").await;
     server.signal(Signal::TERM);
     server.logged("stopping at once").await;
     let down = server.ended().await;
     assert_eq!(down.ran.code, 0, "{}", down.ran.stderr);
-    assert!(waiting.await.unwrap().is_err());
+    let mut rest = Vec::new();
+    let _ = within("the end of the connection", waiting.read_to_end(&mut rest)).await;
+    assert_eq!(String::from_utf8_lossy(&rest), "", "it was not answered");
 }

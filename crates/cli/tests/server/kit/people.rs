@@ -3,8 +3,10 @@
 use reqwest::{Method, RequestBuilder};
 use serde_json::Value;
 
+use super::awaiting;
 use super::project::Project;
 use super::server::{Answer, Server};
+use super::sse::Frame;
 
 /// A token of `weir token issue`, with more words for it.
 pub(crate) fn token(project: &Project, principal: &str, more: &[&str]) -> String {
@@ -34,5 +36,15 @@ impl<'a> Person<'a> {
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
         Answer::to(self.server.posting(path, body).bearer_auth(&self.token)).await
+    }
+
+    /// Waits until a session has this status, and returns it as it is then.
+    pub(crate) async fn until(&self, session: &str, status: &str) -> Value {
+        awaiting::until(|path| self.request(Method::GET, path), session, status).await
+    }
+
+    /// Waits for the first event of one of these kinds.
+    pub(crate) async fn event(&self, session: &str, kinds: &[&str]) -> Frame {
+        awaiting::event(|path| self.request(Method::GET, path), session, 0, kinds).await
     }
 }

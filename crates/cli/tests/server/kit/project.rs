@@ -3,9 +3,9 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, mpsc};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -170,16 +170,17 @@ impl Serving {
     /// A server that must refuse to start; what it said.
     pub(crate) fn refused(self) -> Ran {
         let mut command = self.plan.command(&self.project);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let until = Instant::now() + DEADLINE;
-        while child.try_wait().unwrap().is_none() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        if child.try_wait().unwrap().is_none() {
-            child.kill().unwrap();
-            panic!("it did not refuse: {:?}", child.wait_with_output());
-        }
-        let ran: Ran = child.wait_with_output().unwrap().into();
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let (sender, ended) = mpsc::channel();
+        std::thread::spawn(move || sender.send(child.wait_with_output().unwrap()));
+        let ran: Ran = match ended.recv_timeout(DEADLINE) {
+            Ok(output) => output.into(),
+            Err(_) => {
+                kill_process(pid, Signal::KILL).unwrap();
+                panic!("it did not refuse: {:?}", ended.recv());
+            }
+        };
         assert_ne!(ran.code, 0, "it did not refuse: {}", ran.stderr);
         ran
     }

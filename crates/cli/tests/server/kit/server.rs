@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use reqwest::{Method, RequestBuilder, StatusCode};
@@ -12,7 +13,7 @@ use tokio::sync::watch;
 
 use super::project::{Project, Ran};
 use super::sse::{Frame, Frames};
-use super::{DEADLINE, within};
+use super::{DEADLINE, awaiting, within};
 
 /// How a server is started.
 #[derive(Clone)]
@@ -55,7 +56,10 @@ pub(crate) struct Down {
 struct Running {
     child: Child,
     said: Arc<Mutex<Vec<String>>>,
+    /// How many lines it has said; closed once it can say no more.
     news: watch::Receiver<usize>,
+    /// Who hears it, until it is waited for.
+    reader: Option<JoinHandle<()>>,
 }
 
 /// A client as the tests want it.
@@ -131,6 +135,21 @@ impl Server {
         Frames::of(within("headers of a stream", request.send()).await.unwrap())
     }
 
+    /// Waits until a session has this status, and returns it as it is then.
+    pub(crate) async fn until(&self, session: &str, status: &str) -> Value {
+        awaiting::until(|path| self.request(Method::GET, path), session, status).await
+    }
+
+    /// Waits for the first event of one of these kinds.
+    pub(crate) async fn event(&self, session: &str, kinds: &[&str]) -> Frame {
+        self.event_after(session, 0, kinds).await
+    }
+
+    /// The same among those after this event.
+    pub(crate) async fn event_after(&self, session: &str, seq: u64, kinds: &[&str]) -> Frame {
+        awaiting::event(|path| self.request(Method::GET, path), session, seq, kinds).await
+    }
+
     /// Says something to an agent, in a new session or in this one, and waits for what comes of it.
     pub(crate) async fn say(&self, agent: &str, message: &str, session: Option<&str>) -> Told {
         let mut body = serde_json::json!({ "message": message });
@@ -192,12 +211,8 @@ impl Server {
     /// Waits for it to end by itself.
     pub(crate) async fn ended(self) -> Down {
         let Self { project, plan, mut running, .. } = self;
-        let ended = async {
-            while running.child.try_wait().unwrap().is_none() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        within("the end of the server", ended).await;
+        // A process that has ended can say no more.
+        within("the end of the server", async { while running.news.changed().await.is_ok() {} }).await;
         let ran = running.ended();
         Down { ran, project, plan }
     }
@@ -217,14 +232,14 @@ impl Running {
         let said = Arc::<Mutex<Vec<String>>>::default();
         let (sender, news) = watch::channel(0);
         let writes = Arc::clone(&said);
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 let mut said = writes.lock().unwrap();
                 said.push(line);
                 let _ = sender.send(said.len());
             }
         });
-        Self { child, said, news }
+        Self { child, said, news, reader: Some(reader) }
     }
 
     /// The line that says where it listens; nothing if it ends before.
@@ -253,9 +268,8 @@ impl Running {
     fn ended(&mut self) -> Ran {
         let status = self.child.wait().unwrap();
         // The reader sees the end of the pipe once the process is gone.
-        while self.news.has_changed().is_ok() {
-            self.news.mark_unchanged();
-            std::thread::yield_now();
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
         }
         Ran { code: status.code().unwrap_or(-1), stdout: String::new(), stderr: self.text() }
     }

@@ -68,14 +68,46 @@ impl Frames {
             if let Some(frame) = self.ready.pop_front() {
                 return Some(frame);
             }
-            let next = tokio::time::timeout(patience, self.bytes.next()).await;
-            match next.expect("a frame in time")? {
-                Ok(bytes) => self.take(&bytes),
-                Err(_) => {
-                    self.broken = true;
-                    return None;
-                }
+            if !tokio::time::timeout(patience, self.more()).await.expect("a frame in time") {
+                return None;
             }
+        }
+    }
+
+    /// The next frame, for those who have a deadline of their own.
+    pub(super) async fn coming(&mut self) -> Option<Frame> {
+        while self.ready.is_empty() {
+            if !self.more().await {
+                return None;
+            }
+        }
+        self.ready.pop_front()
+    }
+
+    /// Waits until something has happened, and passes over all that is there; false when the stream has ended. Pieces of an answer are no
+    /// events. Also for those with a deadline.
+    pub(super) async fn news(&mut self) -> bool {
+        while let Some(frame) = self.coming().await {
+            if frame.event.as_deref() != Some("text.delta") {
+                self.ready.clear();
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Takes what comes next; false when nothing does.
+    async fn more(&mut self) -> bool {
+        match self.bytes.next().await {
+            Some(Ok(bytes)) => {
+                self.take(&bytes);
+                true
+            }
+            Some(Err(_)) => {
+                self.broken = true;
+                false
+            }
+            None => false,
         }
     }
 

@@ -244,12 +244,7 @@ async fn a_call_that_is_cancelled_in_the_middle_of_a_tool_ends() {
     let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
     assert_eq!(helper.post(cancelled.to_string()).await.status(), 202);
     let session = sessions(&server)[0].clone();
-    let ended = async {
-        while count(&server, &session, "run.cancelled") == 0 {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    };
-    within("the end of the run", ended).await;
+    server.event(&session, &["run.cancelled"]).await;
     assert_eq!(count(&server, &session, "tool.completed"), 0);
     // The session is as good as before.
     let again = helper.call("helper", json!({"message": "hi", "session": session})).await;
@@ -356,13 +351,7 @@ async fn without_sessions_to_leave_is_to_ask() {
     let mut call = Slowly::call(&helper, 1, json!({"message": "weather in Lisbon"}), meta).await;
     call.told("calls weather").await;
     drop(call);
-    let session = sessions(&server)[0].clone();
-    let ended = async {
-        while count(&server, &session, "run.cancelled") == 0 {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    };
-    within("the end of the run", ended).await;
+    server.event(&sessions(&server)[0], &["run.cancelled"]).await;
 }
 
 #[tokio::test]
@@ -395,21 +384,8 @@ async fn to_cancel_is_to_ask_and_to_leave_is_not() {
         call
     };
     let newest = || sessions(&server)[0].clone();
-    let ended = async |session: &str| {
-        let until = within("the end of the run", async {
-            loop {
-                let events = server.project.events(session);
-                let end = events.iter().find(|event| {
-                    ["run.finished", "run.cancelled"].iter().any(|kind| event["kind"] == *kind)
-                });
-                if let Some(end) = end {
-                    return end["kind"].as_str().unwrap().to_owned();
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-        });
-        until.await
-    };
+    let ended =
+        async |session: &str| server.event(session, &["run.finished", "run.cancelled"]).await.event.unwrap();
     // Whoever leaves stops nothing.
     drop(begin(1).await);
     assert_eq!(ended(&newest()).await, "run.finished");

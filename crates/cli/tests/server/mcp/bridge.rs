@@ -1,7 +1,5 @@
 //! `/bridge/mcp`: the tools of a session's agent, for a remote runner.
 
-use std::time::Duration;
-
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -13,6 +11,9 @@ const SECRET: &str = "a secret that is long enough for tests";
 async fn server() -> Server {
     Project::new().serve().env("WEIR_BRIDGE_SECRET", SECRET).start().await
 }
+
+/// What a call may come to.
+const ENDS: [&str; 2] = ["tool.completed", "tool.failed"];
 
 /// A session, and its token.
 async fn session(server: &Server, agent: &str) -> (String, String) {
@@ -145,16 +146,9 @@ async fn a_call_that_needs_a_yes_waits_and_is_told_of_later() {
     let decided =
         server.post(&format!("/sessions/{session}/approvals/{call}"), &json!({"decision": "allow"})).await;
     assert!(decided.status.is_success(), "{}", decided.text());
-    let done = within("the call", async {
-        loop {
-            let now = bridge.keyed("refund", json!({"amount": "5"}), "k").await;
-            if now.last()["result"].is_object() {
-                return now;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    });
-    assert_eq!(done.await.words(), "refunded 5");
+    let ended = server.event(&session, &ENDS).await.json();
+    assert_eq!((&ended["kind"], &ended["payload"]["call"]), (&json!("tool.completed"), &json!(call)));
+    assert_eq!(bridge.keyed("refund", json!({"amount": "5"}), "k").await.words(), "refunded 5");
     let events = server.project.events(&session);
     assert_eq!(kinds(&events).iter().filter(|kind| **kind == "tool.started").count(), 1);
     // A no is one for good.
@@ -162,17 +156,11 @@ async fn a_call_that_needs_a_yes_waits_and_is_told_of_later() {
     let call = waits.last()["error"]["data"]["call"].as_str().unwrap().to_owned();
     let no = json!({"decision": "deny", "message": "not today"});
     assert!(server.post(&format!("/sessions/{session}/approvals/{call}"), &no).await.status.is_success());
-    let told = within("the refusal", async {
-        loop {
-            let now = bridge.keyed("refund", json!({"amount": "6"}), "k2").await;
-            if now.last()["error"]["data"]["waits"].is_null() {
-                return now;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    });
-    let told = told.await;
-    assert_eq!(told.code(), -32001);
+    let seq = ended["seq"].as_u64().unwrap();
+    let ended = server.event_after(&session, seq, &ENDS).await.json();
+    assert_eq!((&ended["kind"], &ended["payload"]["call"]), (&json!("tool.failed"), &json!(call)));
+    let told = bridge.keyed("refund", json!({"amount": "6"}), "k2").await;
+    assert_eq!((told.code(), &told.last()["error"]["data"]["waits"]), (-32001, &json!(null)));
     assert!(told.last()["error"]["message"].as_str().unwrap().contains("not today"), "{told:?}");
 }
 
@@ -211,27 +199,19 @@ async fn what_an_agent_that_is_a_tool_may_not_do_alone_is_asked_for() {
     );
     project.build();
     let server = project.serve().env("WEIR_BRIDGE_SECRET", SECRET).start().await;
-    let (_, token) = session(&server, "lead").await;
+    let (session, token) = session(&server, "lead").await;
     let bridge = bridge(&server, &token);
     let waits = bridge.keyed("careful", json!({"message": "refund 5"}), "k").await;
     assert_eq!(waits.code(), -32001, "{waits:?}");
     let asked = &waits.last()["error"]["data"]["approvals"][0];
     let (child, call) = (asked["session"].as_str().unwrap(), asked["id"].as_str().unwrap());
     assert_eq!((&asked["tool"], &asked["input"]), (&json!("refund"), &json!({"amount": "5"})));
-    let server = &server;
     let allowed = json!({"decision": "allow"});
     let decided = server.post(&format!("/sessions/{child}/approvals/{call}"), &allowed).await;
     assert!(decided.status.is_success(), "{}", decided.text());
-    let done = within("the call", async {
-        loop {
-            let now = bridge.keyed("careful", json!({"message": "refund 5"}), "k").await;
-            if now.last()["result"].is_object() {
-                return now;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    });
-    assert_eq!(done.await.words(), "Done: refunded 5");
+    assert_eq!(server.event(&session, &ENDS).await.event.as_deref(), Some("tool.completed"));
+    let done = bridge.keyed("careful", json!({"message": "refund 5"}), "k").await;
+    assert_eq!(done.words(), "Done: refunded 5");
 }
 
 #[tokio::test]
