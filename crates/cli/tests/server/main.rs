@@ -28,3 +28,4 @@ mod stopping;
 mod streaming;
 mod telling;
 mod ui;
+mod wires;

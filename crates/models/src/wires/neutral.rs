@@ -26,7 +26,7 @@ pub(super) fn write<T: Serialize>(body: &T, empty: bool) -> Result<Bytes, ModelE
 }
 
 /// Arguments as a model wrote them: an object, or, if they are none, their text. A check of the arguments will refuse
-/// that, and the model can see what it wrote.
+/// that, and the model can see what it wrote. Verbatim: the view of it is [`Json::on_one_line`].
 pub(super) fn arguments(written: &str) -> Json {
     if written.trim().is_empty() {
         return Json::empty_object();

@@ -11,7 +11,7 @@ use weir_types::Seq;
 pub(crate) struct Chunk {
     /// The name of the SSE event, where the format has names.
     pub(crate) event: Option<Cow<'static, str>>,
-    /// The data, on one line.
+    /// The data. Line breaks in it are those of the frame: a lone carriage return is read back as a line feed.
     pub(crate) data: String,
 }
 
@@ -38,8 +38,16 @@ impl Frame {
     /// The bytes of it.
     pub(crate) fn to_text(&self) -> String {
         let Chunk { event, data } = &self.chunk;
-        let name = event.as_ref().map(|event| format!("event: {event}\n")).unwrap_or_default();
-        format!("id: {}\n{name}data: {data}\n\n", self.id)
+        let mut text = String::with_capacity(data.len() + 64);
+        text.push_str(&format!("id: {}\n", self.id));
+        if let Some(event) = event {
+            text.push_str(&format!("event: {event}\n"));
+        }
+        for line in data.split("\r\n").flat_map(|lines| lines.split(['\n', '\r'])) {
+            text.extend(["data: ", line, "\n"]);
+        }
+        text.push('\n');
+        text
     }
 }
 

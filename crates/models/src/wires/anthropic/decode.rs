@@ -219,7 +219,7 @@ impl Open {
             "tool_use" => View::ToolUse {
                 id: text("id"),
                 name: text("name"),
-                input: self.fields.get("input").cloned().unwrap_or_else(Json::empty_object),
+                input: self.fields.get("input").map_or_else(Json::empty_object, Json::on_one_line),
             },
             _ => View::Unknown,
         }

@@ -317,7 +317,7 @@ impl Call {
             // The id is ours to make up where a server has none.
             id: self.fields.text("id").filter(|id| !id.is_empty()).unwrap_or_else(|| format!("call_{at}")),
             name: self.function.text("name").unwrap_or_default(),
-            input: arguments(&self.arguments),
+            input: arguments(&self.arguments).on_one_line(),
         };
         let sent = fragment("tool_calls", to_json(&[self.fields]));
         neutral::block(WIRE, view.clone(), sent, own(&view).as_ref())

@@ -184,9 +184,11 @@ fn block(item: Option<Json>) -> Block {
             let thought = if summary.is_empty() { words(&fields, "content") } else { summary };
             View::Thinking { text: thought, signature: None }
         }
-        "function_call" => {
-            View::ToolUse { id: text("call_id"), name: text("name"), input: arguments(&text("arguments")) }
-        }
+        "function_call" => View::ToolUse {
+            id: text("call_id"),
+            name: text("name"),
+            input: arguments(&text("arguments")).on_one_line(),
+        },
         _ => View::Unknown,
     };
     neutral::block(WIRE, view.clone(), item, encode::own(&view).as_ref())

@@ -1,0 +1,77 @@
+//! What models and servers write in ways of their own: how it is seen here, and that it goes back as it came.
+
+use weir_models::Channel;
+use weir_types::View;
+
+use crate::fixture::{ANTHROPIC, CHAT, GEMINI, Outcome, RESPONSES, Wired, assistant, request};
+use crate::stub::Reply;
+
+/// Arguments of a model that likes its JSON readable.
+const PRETTY: &str = "{\n  \"city\": \"Oslo\",\r\n  \"n\": 1.50\n}";
+
+/// A frame; data may have several lines.
+fn frame(data: &str) -> String {
+    format!("data: {}\n\n", data.replace("\r\n", "\n").replace('\n', "\ndata: "))
+}
+
+fn frames(data: &[String]) -> Vec<String> {
+    data.iter().map(|data| frame(data)).collect()
+}
+
+/// A chunk of a chat completion.
+fn chunk(delta: &str) -> String {
+    format!(r#"{{"id":"c1","choices":[{{"index":0,"delta":{delta}}}]}}"#)
+}
+
+async fn chat(deltas: &[&str]) -> Outcome {
+    let mut events: Vec<String> = deltas.iter().map(|delta| chunk(delta)).collect();
+    events.push(r#"{"id":"c1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#.to_owned());
+    events.push("[DONE]".to_owned());
+    CHAT.ask(Reply::events(&frames(&events))).await
+}
+
+#[tokio::test]
+async fn arguments_over_several_lines_are_seen_on_one_and_go_back_as_they_came() {
+    let check = async |wired: &Wired, outcome: Outcome, goes_back: &str| {
+        let said = outcome.answer();
+        let inputs: Vec<&str> = said
+            .content
+            .iter()
+            .filter_map(|block| match &block.view {
+                View::ToolUse { input, .. } => Some(input.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(inputs, [r#"{"city":"Oslo","n":1.50}"#], "{}", wired.name);
+        let body = wired.encode(&request("m", vec![assistant(said.content)]));
+        assert!(body.contains(goes_back), "{}: {body}", wired.name);
+    };
+    let text = serde_json::Value::from(PRETTY).to_string();
+    let call =
+        format!(r#"{{"index":0,"id":"t1","type":"function","function":{{"name":"f","arguments":{text}}}}}"#);
+    let outcome = chat(&[&format!(r#"{{"tool_calls":[{call}]}}"#)]).await;
+    check(&CHAT, outcome, &format!(r#""arguments":{text}"#)).await;
+
+    let item =
+        format!(r#"{{"id":"fc_1","type":"function_call","call_id":"t1","name":"f","arguments":{text}}}"#);
+    let events = [
+        format!(r#"{{"type":"response.output_item.done","output_index":0,"item":{item}}}"#),
+        r#"{"type":"response.completed","response":{"id":"r1"}}"#.to_owned(),
+    ];
+    check(&RESPONSES, RESPONSES.ask(Reply::events(&frames(&events))).await, &item).await;
+
+    let events = [
+        r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t1","name":"f","input":{}}}"#.to_owned(),
+        format!(r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"input_json_delta","partial_json":{text}}}}}"#),
+        r#"{"type":"content_block_stop","index":0}"#.to_owned(),
+        r#"{"type":"message_stop"}"#.to_owned(),
+    ];
+    let outcome = ANTHROPIC.ask(Reply::events(&frames(&events))).await;
+    check(&ANTHROPIC, outcome, &format!(r#""input":{PRETTY}"#)).await;
+
+    // Here arguments are no text: line breaks in them are those of the frame.
+    let part = format!(r#"{{"functionCall":{{"name":"f","args":{PRETTY}}}}}"#);
+    let chunk = format!(r#"{{"candidates":[{{"content":{{"parts":[{part}]}},"finishReason":"STOP"}}]}}"#);
+    let outcome = GEMINI.ask(Reply::events(&frames(&[chunk]))).await;
+    check(&GEMINI, outcome, &format!(r#""args":{}"#, PRETTY.replace("\r\n", "\n"))).await;
+}
