@@ -7,7 +7,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-use crate::kit::{Frame, Project, Server};
+use crate::kit::{Frame, Project, Server, within};
+use crate::reconnect::FORMATS;
+use crate::reconnect::told::{is_gone, takes_back, told};
 
 /// Arguments as a model writes them that likes its JSON readable.
 const PRETTY: &str = "{\n  \"city\": \"Oslo\"\n}";
@@ -141,4 +143,50 @@ async fn payloads_over_several_lines_are_shown_as_what_they_say() {
 async fn frames(server: &Server, path: &str) -> Vec<Value> {
     let frames = server.follow(path, None).await.all().await;
     frames.iter().filter(|frame| frame.data != "[DONE]").map(Frame::json).collect()
+}
+
+#[tokio::test]
+async fn an_answer_between_words_and_thoughts_is_taken_up_wherever_it_was_cut() {
+    let provider = Provider::start().await;
+    let server = provider.served().await;
+    let begun = server.stream("/agents/wired/chat/stream", &json!({"message": "mixed"})).await;
+    let header = |name: &str| begun.header(name).unwrap().to_owned();
+    let (session, run) = (header("x-weir-session"), header("x-weir-run"));
+    let path = |format: &str| format!("/sessions/{session}/runs/{run}/stream?format={format}");
+
+    // Each piece is heard before the next one is said.
+    let mut live = Vec::new();
+    for format in FORMATS {
+        live.push((format, server.follow(&path(format), None).await, Vec::<Frame>::new()));
+    }
+    for piece in ["Hello ", "hmm, ", "wor", "ld", "right.", "!"] {
+        provider.pieces.add_permits(1);
+        for (format, stream, heard) in &mut live {
+            loop {
+                let frame =
+                    stream.next().await.unwrap_or_else(|| panic!("{format} ends before {piece}: {heard:?}"));
+                assert!(!is_gone(format, &frame) && !takes_back(format, &frame), "{format}: {frame:?}");
+                let is_piece = frame.data.contains(&format!("\"{piece}\""));
+                heard.push(frame);
+                if is_piece {
+                    break;
+                }
+            }
+        }
+    }
+    provider.pieces.add_permits(1);
+    for (format, mut stream, mut heard) in live {
+        while let Some(frame) = within("the rest", stream.next()).await {
+            assert!(!is_gone(format, &frame) && !takes_back(format, &frame), "{format}: {frame:?}");
+            heard.push(frame);
+        }
+        let whole = told(format, &server.follow(&path(format), None).await.all().await);
+        assert_eq!(told(format, &heard), whole, "{format}");
+        for cut in 1..=heard.len() {
+            let mut joined = heard[..cut].to_vec();
+            let last = joined[cut - 1].id.clone().unwrap();
+            joined.extend(server.follow(&path(format), Some(&last)).await.all().await);
+            assert_eq!(told(format, &joined), whole, "{format} after {last}");
+        }
+    }
 }

@@ -75,3 +75,70 @@ async fn arguments_over_several_lines_are_seen_on_one_and_go_back_as_they_came()
     let outcome = GEMINI.ask(Reply::events(&frames(&[chunk]))).await;
     check(&GEMINI, outcome, &format!(r#""args":{}"#, PRETTY.replace("\r\n", "\n"))).await;
 }
+
+/// What was told as it came, block by block, and what the message says: at no time is it told otherwise than it begins.
+fn told(outcome: Outcome) -> Vec<(Channel, String)> {
+    let mut told: Vec<(u32, Channel, String)> = Vec::new();
+    for delta in outcome.deltas.iter().filter(|delta| delta.channel != Channel::ToolInput) {
+        match told.last_mut() {
+            Some((block, _, text)) if *block == delta.block => text.push_str(&delta.text),
+            last => {
+                assert!(
+                    last.is_none_or(|(block, ..)| *block < delta.block),
+                    "back to {}: {told:?}",
+                    delta.block
+                );
+                told.push((delta.block, delta.channel, delta.text.clone()));
+            }
+        }
+    }
+    let said = outcome.answer().content;
+    let shown = said.iter().zip(0..).filter_map(|(block, at)| match &block.view {
+        View::Text { text } => Some((at, Channel::Text, text.clone())),
+        View::Thinking { text, .. } => Some((at, Channel::Thinking, text.clone())),
+        _ => None,
+    });
+    assert_eq!(shown.collect::<Vec<_>>(), told);
+    told.into_iter().map(|(_, channel, text)| (channel, text)).collect()
+}
+
+fn words(text: &str) -> (Channel, String) {
+    (Channel::Text, text.to_owned())
+}
+
+fn thought(text: &str) -> (Channel, String) {
+    (Channel::Thinking, text.to_owned())
+}
+
+#[tokio::test]
+async fn words_and_thoughts_in_turns_are_told_as_the_message_has_them() {
+    let deltas = [
+        r#"{"content":"Hello "}"#,
+        r#"{"reasoning_content":"hm"}"#,
+        r#"{"reasoning_content":"m"}"#,
+        r#"{"tool_calls":[{"index":0,"id":"t1","function":{"name":"f","arguments":"{}"}}],"x":"y"}"#,
+        r#"{"reasoning_content":"."}"#,
+        r#"{"content":"world"}"#,
+    ];
+    let body = {
+        let said = chat(&deltas).await.answer();
+        CHAT.encode(&request("m", vec![assistant(said.content)]))
+    };
+    // The provider gets its fields back, each in one piece.
+    assert!(body.contains(r#""content":"Hello world","reasoning_content":"hmm.","x":"y""#), "{body}");
+    assert_eq!(told(chat(&deltas).await), [words("Hello "), thought("hmm."), words("world")]);
+
+    let deltas = [
+        r#"{"content":[{"type":"text","text":"Hello "}]}"#,
+        r#"{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hmm."}]}]}"#,
+        r#"{"content":[{"type":"text","text":"world"}]}"#,
+    ];
+    assert_eq!(told(chat(&deltas).await), [words("Hello "), thought("hmm."), words("world")]);
+    // A thought under both of its names is one thought.
+    let deltas = [
+        r#"{"reasoning":"h","reasoning_content":"h"}"#,
+        r#"{"reasoning":"m","reasoning_content":"m"}"#,
+        r#"{"content":"Hello"}"#,
+    ];
+    assert_eq!(told(chat(&deltas).await), [thought("hm"), words("Hello")]);
+}
