@@ -52,6 +52,15 @@ pub(crate) struct Named {
     pub(crate) run: RunId,
 }
 
+/// What some are told and others are not, where the format has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extras {
+    /// Where events are in the whole journal.
+    pub(crate) positions: Positions,
+    /// What was used, in a chunk of its own.
+    pub(crate) usage: bool,
+}
+
 /// A format of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
@@ -84,11 +93,11 @@ impl Format {
         }
     }
 
-    /// Makes frames of this format, for someone who is told where events are in the whole journal, or is not.
-    pub(crate) fn encoder(self, named: Named, positions: Positions) -> Box<dyn Encoder> {
+    /// Makes frames of this format, for someone who may be told certain things, or wants to be.
+    pub(crate) fn encoder(self, named: Named, told: Extras) -> Box<dyn Encoder> {
         match self {
-            Self::Native => Box::new(Native::new(positions)),
-            Self::OpenAi => Box::new(OpenAi::new(named)),
+            Self::Native => Box::new(Native::new(told.positions)),
+            Self::OpenAi => Box::new(OpenAi::new(named).with_usage(told.usage)),
             Self::Anthropic => Box::new(Anthropic::new(named)),
             Self::Vercel => Box::new(Vercel::new(named)),
         }

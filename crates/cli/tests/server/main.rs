@@ -28,4 +28,5 @@ mod stopping;
 mod streaming;
 mod telling;
 mod ui;
+mod vendor_streams;
 mod wires;

@@ -343,7 +343,7 @@ proptest! {
     #[test]
     fn openai_is_read_back(items in items(), piece in 1..64_usize) {
         let named = named();
-        let chunks = emitted(&items, OpenAi::new(named.clone()).with_usage());
+        let chunks = emitted(&items, OpenAi::new(named.clone()).with_usage(true));
         let told = told_as_text(&parts(&items), begun("chatcmpl-", &named), |stop, usage| ended(openai::reason(stop), usage));
         prop_assert_eq!(read(Format::OpenAi, &chunks, piece), joined(told, usize::MAX));
     }

@@ -34,9 +34,9 @@ impl OpenAi {
         }
     }
 
-    /// The same, with what was used in the last chunk.
-    pub(crate) fn with_usage(self) -> Self {
-        Self { include_usage: true, ..self }
+    /// The same, with what was used in the last chunk, or without.
+    pub(crate) fn with_usage(self, include_usage: bool) -> Self {
+        Self { include_usage, ..self }
     }
 
     pub(super) fn part(&mut self, part: Part, out: &mut Vec<Chunk>) {
@@ -65,9 +65,7 @@ impl OpenAi {
             Part::Finish { stop, usage } => {
                 let last = json!({ "index": 0, "delta": {}, "finish_reason": reason(stop) });
                 out.push(self.chunk(&[last], None));
-                if self.include_usage {
-                    out.push(self.chunk(&[], Some(usage)));
-                }
+                out.push(self.chunk(&[], Some(usage)).if_wanted(self.include_usage));
                 out.push(Chunk::data("[DONE]"));
             }
             Part::Step | Part::Answered | Part::Call { .. } | Part::Output { .. } | Part::Failed { .. } => {}

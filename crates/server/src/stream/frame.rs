@@ -13,17 +13,24 @@ pub(crate) struct Chunk {
     pub(crate) event: Option<Cow<'static, str>>,
     /// The data. Line breaks in it are those of the frame: a lone carriage return is read back as a line feed.
     pub(crate) data: String,
+    /// Whether it is sent. One that is not has its place all the same, so that those after it are called the same for everybody.
+    pub(crate) is_sent: bool,
 }
 
 impl Chunk {
     /// Data alone.
     pub(crate) fn data(data: impl Into<String>) -> Self {
-        Self { event: None, data: data.into() }
+        Self { event: None, data: data.into(), is_sent: true }
+    }
+
+    /// The same, for those who want it.
+    pub(crate) fn if_wanted(self, is_wanted: bool) -> Self {
+        Self { is_sent: is_wanted, ..self }
     }
 
     /// Data with a name.
     pub(crate) fn named(event: impl Into<Cow<'static, str>>, data: impl Into<String>) -> Self {
-        Self { event: Some(event.into()), data: data.into() }
+        Self { event: Some(event.into()), data: data.into(), is_sent: true }
     }
 }
 
@@ -37,7 +44,7 @@ pub(crate) struct Frame {
 impl Frame {
     /// The bytes of it.
     pub(crate) fn to_text(&self) -> String {
-        let Chunk { event, data } = &self.chunk;
+        let Chunk { event, data, .. } = &self.chunk;
         let mut text = String::with_capacity(data.len() + 64);
         text.push_str(&format!("id: {}\n", self.id));
         if let Some(event) = event {

@@ -166,7 +166,7 @@ impl Frames {
     /// Sends a frame, unless the client has it.
     fn offer(&mut self, item: &Item, frame: Frame) -> Result<(), ResumeError> {
         let Some(seen) = self.seen else {
-            if frame.id.seq > self.known {
+            if frame.id.seq > self.known && frame.chunk.is_sent {
                 self.ready.push_back(frame);
             }
             return Ok(());

@@ -21,7 +21,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path, Query};
-use crate::formats::{Format, Named, Native};
+use crate::formats::{Extras, Format, Named, Native};
 use crate::idempotency::Claimed;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
@@ -37,6 +37,9 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
 struct ChatQuery {
     /// `native` (also `lago`), `openai`, `anthropic` or `vercel`; `native` without it.
     format: Option<String>,
+    /// Whether `openai` has a chunk with what was used before its end, as `stream_options.include_usage` of `/v1/chat/completions`. Other formats
+    /// are not changed by it.
+    include_usage: Option<bool>,
     /// Whether the run is cancelled when the client leaves before its end. It goes on without it.
     cancel_on_disconnect: Option<bool>,
 }
@@ -49,6 +52,9 @@ struct RunQuery {
     format: Option<String>,
     /// The branch of the session; `main` without it.
     branch: Option<String>,
+    /// Whether `openai` has a chunk with what was used before its end, as `stream_options.include_usage` of `/v1/chat/completions`. Other formats
+    /// are not changed by it.
+    include_usage: Option<bool>,
     /// Whether the run is cancelled when the client leaves before its end. It goes on without it.
     cancel_on_disconnect: Option<bool>,
 }
@@ -92,7 +98,8 @@ async fn chat_stream(
     access::agent(&app, &caller, &agent)?;
     let (content, place) = place(&app, &caller, &agent, chat).await?;
     let begun = say(&app, &caller, &claimed, content, place).await?;
-    let encoder = format.encoder(Named { agent, run: begun.run }, access::positions(&app, &caller));
+    let told = extras(&app, &caller, query.include_usage);
+    let encoder = format.encoder(Named { agent, run: begun.run }, told);
     respond(&app, &caller, &Source::run(&begun), encoder, leaving(query.cancel_on_disconnect)).await
 }
 
@@ -130,7 +137,7 @@ async fn run_stream(
     let run: RunId = run.parse().map_err(|_| Error::missing("run"))?;
     let begun = locate(&app, &address, run).await?;
     let source = Source { seen: last_event_id(&headers)?, ..Source::run(&begun) };
-    let encoder = format.encoder(Named { agent, run }, access::positions(&app, &caller));
+    let encoder = format.encoder(Named { agent, run }, extras(&app, &caller, query.include_usage));
     respond(&app, &caller, &source, encoder, leaving).await
 }
 
@@ -210,6 +217,10 @@ pub(crate) fn format(word: Option<&str>) -> Result<Format, Error> {
             Error::bad(error.to_string(), "say `?format=` native, openai, anthropic or vercel")
         })
     })
+}
+
+fn extras(app: &App, caller: &Caller, include_usage: Option<bool>) -> Extras {
+    Extras { positions: access::positions(app, caller), usage: include_usage == Some(true) }
 }
 
 fn leaving(cancel_on_disconnect: Option<bool>) -> Leaving {

@@ -1,0 +1,84 @@
+//! Streams of vendors' endpoints: how they are taken up again, and how they fail.
+
+use serde_json::{Value, json};
+
+use crate::kit::{Frame, Project, Server};
+
+const CHAT: &str = "/v1/chat/completions";
+const RESPONSES: &str = "/v1/responses";
+const MESSAGES: &str = "/v1/messages";
+
+/// The usual project, with an agent that fails in every way.
+async fn server() -> Server {
+    let project = Project::new();
+    project.write("agents/blunt/spec.yaml", "name: blunt\nmodel: scripted/blunt\ndescription: You fail.\n");
+    project.write(
+        "models/blunt.yaml",
+        &json!({"replies": [
+            {"when": {"user": "stumble"}, "say": "Half an answer", "delay": "20ms", "chunk": 4, "error": "invalid"},
+            {"when": {"user": "long"}, "error": "context_overflow"},
+            {"when": {"summarize": true}, "error": "context_overflow"},
+            {"when": {"user": "refuse"}, "error": "refused"},
+            {"when": {"user": "broke"}, "error": "quota"},
+            {"when": {"user": "key"}, "error": "auth"},
+        ]})
+        .to_string(),
+    );
+    project.build();
+    project.serve().start().await
+}
+
+fn asked(agent: &str, text: &str) -> Value {
+    json!({"model": agent, "messages": [{"role": "user", "content": text}], "max_tokens": 9, "stream": true})
+}
+
+fn data(frames: &[Frame]) -> Vec<&str> {
+    frames.iter().map(|frame| frame.data.as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_completion_with_usage_is_taken_up_after_every_chunk() {
+    let server = server().await;
+    for wanted in [true, false] {
+        let mut body = asked("helper", "weather in Oslo");
+        body["stream_options"] = json!({"include_usage": wanted});
+        let stream = server.stream(CHAT, &body).await;
+        let header = |name: &str| stream.header(name).unwrap().to_owned();
+        let (session, run) = (header("x-weir-session"), header("x-weir-run"));
+        let frames = stream.all().await;
+        let is_usage = |frame: &&Frame| frame.data.contains("\"usage\"");
+        assert_eq!(frames.iter().filter(is_usage).count(), usize::from(wanted), "{frames:?}");
+        assert_eq!(frames.last().unwrap().data, "[DONE]");
+        // Whoever comes back may want it or not, whatever was wanted at first.
+        for (query, wants) in [("&include_usage=true", true), ("&include_usage=false", false), ("", false)] {
+            let path = format!("/sessions/{session}/runs/{run}/stream?format=openai{query}");
+            let whole = server.follow(&path, None).await.all().await;
+            assert_eq!(whole.iter().filter(is_usage).count(), usize::from(wants), "{query}: {whole:?}");
+            assert_eq!(whole.last(), frames.last(), "{query}");
+            for frame in &frames {
+                let rest = server.follow(&path, frame.id.as_deref()).await;
+                let is_last = Some(frame) == frames.last();
+                assert_eq!(rest.status, if is_last { 204 } else { 200 }, "{query} after {frame:?}");
+                let rest = rest.all().await;
+                // The rest comes in fewer pieces than it came in live; the end is the same.
+                let end = |frames: &[Frame]| -> Vec<String> {
+                    let at =
+                        frames.iter().position(|frame| frame.data.contains("\"finish_reason\":\"stop\""));
+                    data(&frames[at.map_or(0, |at| at + 1)..]).iter().map(|data| (*data).to_owned()).collect()
+                };
+                let at = whole.iter().position(|other| other.id == frame.id);
+                let expected = match at {
+                    Some(at) => whole[at + 1..].to_vec(),
+                    // A usage that is not wanted any more.
+                    None if is_usage(&frame) => whole[whole.len() - 1..].to_vec(),
+                    None => whole.clone(),
+                };
+                assert_eq!(end(&rest), end(&expected), "{query} after {frame:?}");
+            }
+        }
+    }
+    let (path, hi) = ("/agents/helper/chat/stream?format=openai&include_usage=", json!({"message": "hi"}));
+    assert_eq!(server.post(&format!("{path}3"), &hi).await.status, 400);
+    let frames = server.stream(&format!("{path}true"), &hi).await.all().await;
+    assert!(frames[frames.len() - 2].data.contains("\"usage\""), "{frames:?}");
+}
