@@ -7,6 +7,7 @@ mod law;
 mod native;
 pub(crate) mod openai;
 mod parse;
+mod problem;
 mod vercel;
 mod view;
 
@@ -23,8 +24,9 @@ pub(crate) use self::join::Joiner;
 pub(crate) use self::native::Native;
 pub(crate) use self::openai::OpenAi;
 pub use self::parse::{FRAME_BYTES_MAX, Heard, ParseError, Parser, Recorded, joined};
+pub(crate) use self::problem::{Problem, anthropic_type, openai_type};
 pub(crate) use self::vercel::Vercel;
-pub(crate) use self::view::{Part, Problem, Viewer};
+pub(crate) use self::view::{Part, Viewer};
 
 /// Makes frames of items. A state machine: the same items always give the same frames.
 pub(crate) trait Encoder: Send {

@@ -82,3 +82,32 @@ async fn a_completion_with_usage_is_taken_up_after_every_chunk() {
     let frames = server.stream(&format!("{path}true"), &hi).await.all().await;
     assert!(frames[frames.len() - 2].data.contains("\"usage\""), "{frames:?}");
 }
+
+#[tokio::test]
+async fn a_stream_fails_in_the_same_words_as_an_answer() {
+    let server = server().await;
+    for (message, code, of_response) in [
+        ("long", "context_length_exceeded", "context_length_exceeded"),
+        ("refuse", "content_policy_violation", "content_policy_violation"),
+        ("broke", "insufficient_quota", "insufficient_quota"),
+        ("key", "model_failed", "server_error"),
+    ] {
+        for path in [CHAT, MESSAGES] {
+            let body = asked("blunt", message);
+            let frames = server.stream(path, &body).await.all().await;
+            let streamed = frames.last().unwrap().json();
+            let mut whole = body.clone();
+            whole["stream"] = false.into();
+            let mut told = server.post(path, &whole).await.json();
+            told.as_object_mut().unwrap().remove("request_id");
+            assert_eq!(streamed, told, "{message} at {path}");
+            if path == CHAT {
+                assert_eq!(told["error"]["code"], code, "{told}");
+            }
+        }
+        let body = json!({"model": "blunt", "input": message, "stream": true});
+        let last = server.stream(RESPONSES, &body).await.all().await.last().unwrap().json();
+        assert_eq!(last["type"], "response.failed");
+        assert_eq!(last["response"]["error"]["code"], of_response, "{last}");
+    }
+}

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use weir_types::{StopReason, Usage};
 
 use super::join::Joiner;
-use super::{Encoder, Named, Part, Problem, Viewer};
+use super::{Encoder, Named, Part, Problem, Viewer, openai_type};
 use crate::stream::{Chunk, Item};
 
 /// Makes chunks of a chat completion.
@@ -92,10 +92,8 @@ impl OpenAi {
 
     fn error(&mut self, problem: &Problem, out: &mut Vec<Chunk>) {
         self.over = true;
-        let (kind, code) = match problem.stop {
-            StopReason::Budget => ("insufficient_quota", "insufficient_quota"),
-            stop => ("server_error", stop.as_str()),
-        };
+        let (status, code) = problem.status_and_code();
+        let kind = openai_type(status, code);
         let error = json!({ "message": problem.message, "type": kind, "param": null, "code": code });
         out.push(Chunk::data(json!({ "error": error }).to_string()));
     }

@@ -3,6 +3,7 @@
 //! Each block that the model says is an item of its own: a message, or reasoning. What has been said of an attempt that is gone cannot be
 //! taken back in this format, so that the response fails there.
 
+use axum::http::StatusCode;
 use serde_json::{Value, json};
 use weir_types::{RunId, Seq, StopReason, Usage};
 
@@ -64,9 +65,12 @@ impl Snapshot {
     }
 
     fn fail(&mut self, problem: &Problem) {
-        let code = match problem.stop {
-            StopReason::Budget => "rate_limit_exceeded",
-            _ => "server_error",
+        let code = match problem.status_and_code() {
+            // A response has few words for what is not its client's doing.
+            (StatusCode::CONFLICT | StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE, _) => {
+                "server_error"
+            }
+            (_, code) => code,
         };
         self.status = "failed";
         self.error = Some(json!({"code": code, "message": problem.message}));
