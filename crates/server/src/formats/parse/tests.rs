@@ -123,3 +123,21 @@ fn hostile_streams_are_refused_and_cut_ones_read_as_far_as_they_go() {
     let cut = "data: {\"type\":\"text-delta\",\"id\":\"1\",\"delta\":\"a\"}\n\ndata: {\"type\":\"text-del";
     assert_eq!(heard(Format::Vercel, cut), [Heard::Text("a".to_owned())]);
 }
+
+#[test]
+fn what_was_used_is_known_field_by_field() {
+    let check = |start: &str, delta: &str, input_tokens: u64| {
+        let stream = format!(
+            "data: {{\"type\":\"message_start\",\"message\":{{\"usage\":{start}}}}}\n\ndata: {{\"type\":\"message_delta\",\"delta\":{{}},\"usage\":{delta}}}\n\n"
+        );
+        let used = heard(Format::Anthropic, &stream).pop();
+        assert_eq!(used, Some(Heard::Used { input_tokens, output_tokens: 7 }), "{start} {delta}");
+    };
+    let start =
+        r#"{"input_tokens":9,"cache_creation_input_tokens":2,"cache_read_input_tokens":5,"output_tokens":1}"#;
+    check(start, r#"{"output_tokens":7}"#, 16);
+    check(start, r#"{"input_tokens":10,"output_tokens":7}"#, 17);
+    check(start, r#"{"input_tokens":10,"cache_read_input_tokens":0,"output_tokens":7}"#, 12);
+    check(start, r#"{"cache_read_input_tokens":null,"output_tokens":7}"#, 16);
+    check("{}", r#"{"input_tokens":3,"cache_read_input_tokens":4,"output_tokens":7}"#, 7);
+}
