@@ -34,8 +34,10 @@ impl Reader {
         if !std::mem::replace(&mut self.begun, true) {
             heard.push(Heard::Begun { id: words(&chunk["id"]), model: words(&chunk["model"]) });
         }
-        // Other choices would be other answers.
-        let choice = &chunk["choices"][0];
+        // Other choices are other answers.
+        let is_first = |choice: &&Value| choice["index"].as_u64().unwrap_or_default() == 0;
+        let mut choices = chunk["choices"].as_array().into_iter().flatten();
+        let choice = choices.find(is_first).unwrap_or(&Value::Null);
         let delta = &choice["delta"];
         let reasoning = words(&delta["reasoning_content"]).or_else(|| words(&delta["reasoning"]));
         heard.extend(reasoning.map(Heard::Reasoning));

@@ -125,6 +125,28 @@ fn hostile_streams_are_refused_and_cut_ones_read_as_far_as_they_go() {
 }
 
 #[test]
+fn of_several_choices_the_first_is_read() {
+    let chunk = |choices: &str| format!("data: {{\"id\":\"c\",\"choices\":[{choices}]}}\n\n");
+    let said = |index: &str, text: &str| format!(r#"{{{index}"delta":{{"content":"{text}"}}}}"#);
+    let stream = [
+        chunk(&said(r#""index":1,"#, "no ")),
+        chunk(&said(r#""index":0,"#, "He")),
+        chunk(&format!("{},{}", said(r#""index":1,"#, "no "), said(r#""index":0,"#, "ll"))),
+        chunk(r#"{"index":1,"delta":{},"finish_reason":"length"}"#),
+        chunk(&said("", "o")),
+        chunk(r#"{"index":0,"delta":{},"finish_reason":"stop"}"#),
+        "data: [DONE]\n\n".to_owned(),
+    ];
+    let expected = [
+        Heard::Begun { id: Some("c".to_owned()), model: None },
+        Heard::Text("Hello".to_owned()),
+        Heard::Finished { reason: Some("stop".to_owned()) },
+        Heard::Done,
+    ];
+    assert_eq!(heard(Format::OpenAi, &stream.concat()), expected);
+}
+
+#[test]
 fn what_was_used_is_known_field_by_field() {
     let check = |start: &str, delta: &str, input_tokens: u64| {
         let stream = format!(
