@@ -11,6 +11,8 @@ use super::{Heard, OPEN_MAX, arguments, object, text, too_many, words};
 pub(super) struct Reader {
     calls: BTreeMap<u64, Call>,
     usage: Usage,
+    /// Whether there was an event that could be of no other format.
+    is_known: bool,
 }
 
 /// Running totals: a later event has the fields that changed.
@@ -64,11 +66,17 @@ impl Reader {
             "message_stop" => heard.push(Heard::Done),
             "error" => {
                 let error = &event["error"];
+                if !error.is_object() {
+                    return Err("an error that does not say which".to_owned());
+                }
                 heard.push(Heard::Broken(text(&error["message"]).unwrap_or_else(|| error.to_string())));
             }
-            // Signs of life, and whatever comes later.
-            _ => {}
+            "ping" => {}
+            // Of a later version: whoever speaks so has said something that is known before.
+            _ if self.is_known => {}
+            _ => return Err(format!("there is no event `{}`", kind.chars().take(40).collect::<String>())),
         }
+        self.is_known = true;
         Ok(())
     }
 

@@ -16,7 +16,7 @@ proptest! {
     }
 }
 
-fn heard(format: Format, text: &str) -> Vec<Heard> {
+pub(super) fn heard(format: Format, text: &str) -> Vec<Heard> {
     let mut parser = Parser::new(format);
     let mut heard = parser.push(text.as_bytes()).unwrap();
     heard.extend(parser.finish().unwrap());
