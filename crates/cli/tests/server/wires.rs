@@ -163,8 +163,8 @@ async fn an_answer_between_words_and_thoughts_is_taken_up_wherever_it_was_cut() 
         provider.pieces.add_permits(1);
         for (format, stream, heard) in &mut live {
             loop {
-                let frame =
-                    stream.next().await.unwrap_or_else(|| panic!("{format} ends before {piece}: {heard:?}"));
+                let next = within(&format!("{piece:?} in {format}"), stream.next()).await;
+                let frame = next.unwrap_or_else(|| panic!("{format} ends before {piece}: {heard:?}"));
                 assert!(!is_gone(format, &frame) && !takes_back(format, &frame), "{format}: {frame:?}");
                 let is_piece = frame.data.contains(&format!("\"{piece}\""));
                 heard.push(frame);
