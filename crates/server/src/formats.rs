@@ -39,6 +39,11 @@ pub(crate) trait Encoder: Send {
         &[]
     }
 
+    /// Whether a stream in this format can be asked for again, from after a frame.
+    fn is_resumable(&self) -> bool {
+        true
+    }
+
     /// Whether it has said its last word, whatever else happens.
     fn is_over(&self) -> bool {
         false

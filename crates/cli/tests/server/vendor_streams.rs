@@ -111,3 +111,12 @@ async fn a_stream_fails_in_the_same_words_as_an_answer() {
         assert_eq!(last["response"]["error"]["code"], of_response, "{last}");
     }
 }
+
+#[tokio::test]
+async fn frames_of_a_response_have_no_ids_that_nobody_could_take_up() {
+    let server = server().await;
+    let body = json!({"model": "helper", "input": "weather in Oslo", "stream": true});
+    let frames = server.stream(RESPONSES, &body).await.all().await;
+    assert_eq!(frames.last().unwrap().event.as_deref(), Some("response.completed"));
+    assert!(frames.iter().all(|frame| frame.id.is_none()), "{frames:?}");
+}

@@ -286,7 +286,7 @@ fn told_to_ui(parts: &[Part], id: &str) -> Vec<Heard> {
 /// Reads what was emitted, in pieces of that many bytes.
 fn read(format: Format, chunks: &[Chunk], piece: usize) -> Vec<Heard> {
     let frame = |chunk: &Chunk| {
-        let frame = Frame { id: FrameId::event(Seq(1), 1), chunk: chunk.clone() };
+        let frame = Frame { id: Some(FrameId::event(Seq(1), 1)), chunk: chunk.clone() };
         frame.to_text() + ": keep-alive\n\n"
     };
     let text: String = chunks.iter().map(frame).collect();

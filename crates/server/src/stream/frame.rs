@@ -37,7 +37,8 @@ impl Chunk {
 /// A frame as it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    pub(crate) id: FrameId,
+    /// Nothing where no stream could be taken up by it.
+    pub(crate) id: Option<FrameId>,
     pub(crate) chunk: Chunk,
 }
 
@@ -46,7 +47,9 @@ impl Frame {
     pub(crate) fn to_text(&self) -> String {
         let Chunk { event, data, .. } = &self.chunk;
         let mut text = String::with_capacity(data.len() + 64);
-        text.push_str(&format!("id: {}\n", self.id));
+        if let Some(id) = self.id {
+            text.push_str(&format!("id: {id}\n"));
+        }
         if let Some(event) = event {
             text.push_str(&format!("event: {event}\n"));
         }

@@ -295,6 +295,11 @@ impl Encoder for Responses {
         }
     }
 
+    /// A run is taken up in another format, from its start.
+    fn is_resumable(&self) -> bool {
+        false
+    }
+
     fn is_over(&self) -> bool {
         self.over
     }
