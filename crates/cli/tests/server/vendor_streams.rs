@@ -120,3 +120,16 @@ async fn frames_of_a_response_have_no_ids_that_nobody_could_take_up() {
     assert_eq!(frames.last().unwrap().event.as_deref(), Some("response.completed"));
     assert!(frames.iter().all(|frame| frame.id.is_none()), "{frames:?}");
 }
+
+#[tokio::test]
+async fn an_item_that_was_never_finished_is_not_said_to_be() {
+    let server = server().await;
+    let body = json!({"model": "blunt", "input": "stumble", "stream": true});
+    let frames = server.stream(RESPONSES, &body).await.all().await;
+    let last = frames.last().unwrap().json();
+    assert_eq!(last["type"], "response.failed");
+    let items = last["response"]["output"].as_array().unwrap();
+    let [item] = &items[..] else { panic!("{items:?}") };
+    assert_eq!(item["status"], "incomplete", "{item}");
+    assert!(item["content"][0]["text"].as_str().is_some_and(|text| text.starts_with("Half")), "{item}");
+}

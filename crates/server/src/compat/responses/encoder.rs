@@ -27,6 +27,8 @@ pub(super) struct Snapshot {
     incomplete: Option<&'static str>,
     error: Option<Value>,
     usage: Option<Usage>,
+    /// Whether the newest item was broken off.
+    is_cut: bool,
 }
 
 impl Snapshot {
@@ -42,6 +44,7 @@ impl Snapshot {
             incomplete: None,
             error: None,
             usage: None,
+            is_cut: false,
         }
     }
 
@@ -64,7 +67,8 @@ impl Snapshot {
         };
     }
 
-    fn fail(&mut self, problem: &Problem) {
+    fn fail(&mut self, problem: &Problem, is_cut: bool) {
+        self.is_cut = is_cut;
         let code = match problem.status_and_code() {
             // A response has few words for what is not its client's doing.
             (StatusCode::CONFLICT | StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE, _) => {
@@ -88,7 +92,12 @@ impl Snapshot {
     /// An item; one that is not done has nothing in it yet.
     fn item(&self, at: usize, done: bool) -> Value {
         let Some((reasoning, text)) = self.items.get(at) else { return Value::Null };
-        let (id, status) = (self.item_id(at), if done { "completed" } else { "in_progress" });
+        let status = match done {
+            true if self.is_cut && at + 1 == self.items.len() => "incomplete",
+            true => "completed",
+            false => "in_progress",
+        };
+        let id = self.item_id(at);
         match (reasoning, done) {
             (true, true) => {
                 json!({"id": id, "type": "reasoning", "summary": [summary(text)], "status": status})
@@ -271,7 +280,7 @@ impl Responses {
 
     fn fail(&mut self, problem: &Problem, out: &mut Vec<Chunk>) {
         self.over = true;
-        self.snapshot.fail(problem);
+        self.snapshot.fail(problem, self.open.is_some());
         self.event("response.failed", json!({"response": self.snapshot.json()}), out);
     }
 
