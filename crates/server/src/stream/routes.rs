@@ -7,13 +7,10 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use weir_engine::Address;
-use weir_journal::PAGE_MAX;
 use weir_types::{RunId, Seq};
 
 use super::begin::{Ahead, locate, say};
-use super::feed::Scope;
-use super::frame::{FrameId, Place};
+use super::feed::{Scope, before_answer};
 use super::respond::{Leaving, Source, last_event_id, respond};
 use crate::access::{self, Reached};
 use crate::api::chat::{Chat, place};
@@ -166,38 +163,13 @@ async fn session_events_stream(
     let Reached { address, .. } = access::session(&app, &caller, &session, query.branch.as_deref()).await?;
     let seen = last_event_id(&headers)?;
     let after = match seen {
-        Some(seen) => before_answer(&app, &address, seen).await?,
+        Some(seen) => before_answer(&*app.journal, &address, seen).await?,
         None => Seq(query.after.unwrap_or_default()),
     };
     let source =
         Source { address, scope: Scope::Session, after, seen, known: Seq(0), ahead: Ahead::default() };
     respond(&app, &caller, &source, Box::new(Native::new(access::positions(&app, &caller))), Leaving::GoesOn)
         .await
-}
-
-/// Where to begin so that the frame comes by: before its event, and before the request whose answer was being given then.
-async fn before_answer(app: &App, address: &Address, seen: FrameId) -> Result<Seq, Error> {
-    let start = Seq(seen.seq.0.saturating_sub(1));
-    if let Place::Answer { .. } = seen.place {
-        return Ok(start);
-    }
-    let mut before = seen.seq;
-    loop {
-        let page = app.journal.read_back(&address.branch_id(), Some(before), PAGE_MAX).await?;
-        for event in &page {
-            match event.kind.as_str() {
-                "text.delta" => {}
-                "model.requested" => return Ok(Seq(event.seq.0 - 1)),
-                "assistant.message" | "model.failed" | "session.resumed" | "run.started" | "run.parked"
-                | "run.finished" | "run.errored" | "run.cancelled" | "context.compacted" => return Ok(start),
-                _ => {}
-            }
-        }
-        match page.last() {
-            Some(last) if page.len() == PAGE_MAX => before = last.seq,
-            _ => return Ok(start),
-        }
-    }
 }
 
 /// A stream that goes on is asked for with GET; a POST would say something twice.
