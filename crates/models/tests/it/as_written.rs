@@ -142,3 +142,55 @@ async fn words_and_thoughts_in_turns_are_told_as_the_message_has_them() {
     ];
     assert_eq!(told(chat(&deltas).await), [thought("hm"), words("Hello")]);
 }
+
+#[tokio::test]
+async fn words_wait_for_the_blocks_before_them() {
+    let start = |at: u32, kind: &str| {
+        format!(r#"{{"type":"content_block_start","index":{at},"content_block":{{"type":"{kind}"}}}}"#)
+    };
+    let more = |at: u32, field: &str, text: &str| {
+        format!(
+            r#"{{"type":"content_block_delta","index":{at},"delta":{{"type":"{field}_delta","{field}":"{text}"}}}}"#
+        )
+    };
+    let stop = |at: u32| format!(r#"{{"type":"content_block_stop","index":{at}}}"#);
+    let events = [
+        start(0, "text"),
+        start(1, "thinking"),
+        start(2, "text"),
+        more(2, "text", "world"),
+        more(0, "text", "Hel"),
+        more(1, "thinking", "hm"),
+        more(0, "text", "lo "),
+        stop(0),
+        more(2, "text", "!"),
+        more(1, "thinking", "m."),
+        stop(1),
+        stop(2),
+        r#"{"type":"message_stop"}"#.to_owned(),
+    ];
+    let outcome = ANTHROPIC.ask(Reply::events(&frames(&events))).await;
+    assert_eq!(told(outcome), [words("Hello "), thought("hmm."), words("world!")]);
+
+    let item = |kind: &str, at: u32, item: &str| {
+        format!(r#"{{"type":"response.output_item.{kind}","output_index":{at},"item":{item}}}"#)
+    };
+    let delta = |kind: &str, at: u32, text: &str| {
+        format!(r#"{{"type":"response.{kind}.delta","output_index":{at},"delta":"{text}"}}"#)
+    };
+    let summary = r#"{"type":"reasoning","summary":[{"type":"summary_text","text":"hmm."}]}"#;
+    let message = r#"{"type":"message","content":[{"type":"output_text","text":"Hello"}]}"#;
+    let events = [
+        item("added", 0, r#"{"type":"reasoning"}"#),
+        delta("reasoning_summary_text", 0, "hm"),
+        item("added", 1, r#"{"type":"message"}"#),
+        delta("output_text", 1, "Hel"),
+        delta("reasoning_summary_text", 0, "m."),
+        item("done", 0, summary),
+        delta("output_text", 1, "lo"),
+        item("done", 1, message),
+        r#"{"type":"response.completed","response":{"id":"r1"}}"#.to_owned(),
+    ];
+    let outcome = RESPONSES.ask(Reply::events(&frames(&events))).await;
+    assert_eq!(told(outcome), [thought("hmm."), words("Hello")]);
+}
