@@ -1,4 +1,5 @@
-//! Events as lines of JSON, in both directions: what `cat`, `export` and the HTTP views print, and what `import` reads.
+//! Events as lines of JSON, in both directions: what `cat` and `export` print, and what `import` reads. The HTTP views are the same, but for
+//! payloads over several lines, which stand in them as they are.
 //!
 //! A payload stands in its line as it is when it is JSON on one line, so that it comes back byte for byte; any other
 //! payload is base64. An export is a header followed by events, with what they need (forks, keys, blobs) before them.
@@ -114,6 +115,15 @@ impl Line {
 
 /// An event as one line of JSON, without the line feed at its end.
 pub fn to_line(event: &Event, positions: Positions) -> String {
+    written(event, positions, json_on_one_line(&event.payload))
+}
+
+/// An event as JSON for those who look at it: a payload that is JSON stands in it as it was written, on however many lines.
+pub fn to_view(event: &Event, positions: Positions) -> String {
+    written(event, positions, json(&event.payload))
+}
+
+fn written(event: &Event, positions: Positions, payload: Option<&str>) -> String {
     let mut line = Object { text: String::with_capacity(event.payload.len() + 512) };
     if positions == Positions::Shown {
         line = line.json("position", &event.position.to_string());
@@ -125,7 +135,7 @@ pub fn to_line(event: &Event, positions: Positions) -> String {
         .text("id", &event.id.to_string())
         .text("ts", &event.ts.to_string())
         .text("kind", event.kind.as_str());
-    line = match json_on_one_line(&event.payload) {
+    line = match payload {
         Some(payload) => line.json("payload", payload),
         None => line.text("payload_base64", &STANDARD.encode(&event.payload)),
     };
@@ -144,6 +154,12 @@ fn json_on_one_line(payload: &[u8]) -> Option<&str> {
     if text.trim_matches([' ', '\t']).len() != text.len() || text.contains(['\n', '\r']) {
         return None;
     }
+    json(payload)
+}
+
+/// The payload as text, if it is JSON by its grammar.
+fn json(payload: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(payload).ok()?;
     // Skipping a value checks its grammar without recursion and without building anything.
     serde_json::from_str::<IgnoredAny>(text).ok().map(|_| text)
 }

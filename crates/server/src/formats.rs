@@ -7,6 +7,7 @@ mod law;
 mod native;
 pub(crate) mod openai;
 mod parse;
+mod problem;
 mod vercel;
 mod view;
 
@@ -23,8 +24,9 @@ pub(crate) use self::join::Joiner;
 pub(crate) use self::native::Native;
 pub(crate) use self::openai::OpenAi;
 pub use self::parse::{FRAME_BYTES_MAX, Heard, ParseError, Parser, Recorded, joined};
+pub(crate) use self::problem::{Problem, anthropic_type, openai_type};
 pub(crate) use self::vercel::Vercel;
-pub(crate) use self::view::{Part, Problem, Viewer};
+pub(crate) use self::view::{Part, Viewer};
 
 /// Makes frames of items. A state machine: the same items always give the same frames.
 pub(crate) trait Encoder: Send {
@@ -35,6 +37,11 @@ pub(crate) trait Encoder: Send {
     /// Headers that go with the format.
     fn headers(&self) -> &'static [(&'static str, &'static str)] {
         &[]
+    }
+
+    /// Whether a stream in this format can be asked for again, from after a frame.
+    fn is_resumable(&self) -> bool {
+        true
     }
 
     /// Whether it has said its last word, whatever else happens.
@@ -50,6 +57,15 @@ pub(crate) struct Named {
     pub(crate) agent: String,
     /// The run, where they have a message.
     pub(crate) run: RunId,
+}
+
+/// What some are told and others are not, where the format has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extras {
+    /// Where events are in the whole journal.
+    pub(crate) positions: Positions,
+    /// What was used, in a chunk of its own.
+    pub(crate) usage: bool,
 }
 
 /// A format of a stream.
@@ -84,11 +100,11 @@ impl Format {
         }
     }
 
-    /// Makes frames of this format, for someone who is told where events are in the whole journal, or is not.
-    pub(crate) fn encoder(self, named: Named, positions: Positions) -> Box<dyn Encoder> {
+    /// Makes frames of this format, for someone who may be told certain things, or wants to be.
+    pub(crate) fn encoder(self, named: Named, told: Extras) -> Box<dyn Encoder> {
         match self {
-            Self::Native => Box::new(Native::new(positions)),
-            Self::OpenAi => Box::new(OpenAi::new(named)),
+            Self::Native => Box::new(Native::new(told.positions)),
+            Self::OpenAi => Box::new(OpenAi::new(named).with_usage(told.usage)),
             Self::Anthropic => Box::new(Anthropic::new(named)),
             Self::Vercel => Box::new(Vercel::new(named)),
         }

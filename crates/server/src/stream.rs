@@ -18,7 +18,7 @@ pub(crate) use self::begin::{Begun, Turn, begin, begin_at, locate};
 pub(crate) use self::feed::Feed;
 pub(crate) use self::frame::Chunk;
 #[cfg(test)]
-pub(crate) use self::frame::FrameId;
+pub(crate) use self::frame::{Frame, FrameId};
 pub(crate) use self::item::{Asked, End, Item, Piece};
 #[cfg(test)]
 pub(crate) use self::item::{Reset, Told};

@@ -48,6 +48,26 @@ impl Json {
         serde_json::from_str(self.as_str()).unwrap_or_default()
     }
 
+    /// The same on one line: as it is, or, where its parts are on several, without white space between them.
+    pub fn on_one_line(&self) -> Self {
+        // In texts, line breaks are escaped.
+        if !self.as_str().contains(['\n', '\r']) {
+            return self.clone();
+        }
+        let mut compact = String::with_capacity(self.as_str().len());
+        let (mut in_text, mut escaped) = (false, false);
+        for c in self.as_str().chars() {
+            if !in_text && matches!(c, ' ' | '\t' | '\n' | '\r') {
+                continue;
+            }
+            in_text = if in_text { escaped || c != '"' } else { c == '"' };
+            escaped = in_text && !escaped && c == '\\';
+            compact.push(c);
+        }
+        // INVARIANT: white space between the parts of a value says nothing.
+        RawValue::from_string(compact).map_or_else(|_| self.clone(), Self::from)
+    }
+
     /// A key that an object in it has more than once, if there is one: readers differ in which of them counts.
     pub fn repeated_key(&self) -> Option<String> {
         let mut found = None;
@@ -151,6 +171,26 @@ impl<'de> Deserialize<'de> for Json {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_on_one_line_is_the_same_value_in_the_same_spelling() {
+        let check = |text: &str, expected: &str| {
+            assert_eq!(Json::parse(text).unwrap().on_one_line().as_str(), expected);
+        };
+        check(
+            "{\n  \"city\": \"Oslo\",\r\n\t\"n\": [ 1.50 , 1e2, -0 ]\n}",
+            r#"{"city":"Oslo","n":[1.50,1e2,-0]}"#,
+        );
+        check(
+            "{\"a b\":\n\"c \\\" d \\\\\", \"e\\\\\\\"  \": \" \"}",
+            r#"{"a b":"c \" d \\","e\\\"  ":" "}"#,
+        );
+        check("{\"to\": 1,\n \"to\": 2}", r#"{"to":1,"to":2}"#);
+        check("[\r\"é 🜂\\n\"]", "[\"é 🜂\\n\"]");
+        for as_it_is in [r#"{"a": 1, "b":  "\n"}"#, "[ ]", "3"] {
+            check(as_it_is, as_it_is);
+        }
+    }
 
     #[test]
     fn keys_that_are_there_twice_are_found_wherever_they_are() {

@@ -29,3 +29,5 @@ mod stopping;
 mod streaming;
 mod telling;
 mod ui;
+mod vendor_streams;
+mod wires;

@@ -338,7 +338,7 @@ async fn how_a_run_ends_is_told_in_each_vendors_words() {
     for (message, expected) in [
         ("long", ["max_tokens", "length", "max_tokens", "length"]),
         ("no", ["refused", "content_filter", "refusal", "content-filter"]),
-        ("fail", ["failed", "failed", "api_error", "error"]),
+        ("fail", ["failed", "model_failed", "api_error", "error"]),
         ("hello", ["end", "stop", "end_turn", "stop"]),
     ] {
         for (format, word) in ["native", "openai", "anthropic", "vercel"].into_iter().zip(expected) {

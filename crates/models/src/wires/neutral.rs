@@ -1,5 +1,7 @@
 //! What all wires do with the neutral view.
 
+use std::collections::BTreeSet;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -7,8 +9,8 @@ use serde::Serialize;
 use serde_json::Value;
 use weir_types::{Answer, Block, FailureClass, Hash, Json, Sent, Source, Stop, View, Wire};
 
-use crate::ModelError;
 use crate::fields::{json_text, object};
+use crate::{Channel, Delta, ModelError};
 
 /// The key under which arguments go to a provider that takes objects only, when they are none.
 const MALFORMED: &str = "INVALID_JSON";
@@ -26,7 +28,7 @@ pub(super) fn write<T: Serialize>(body: &T, empty: bool) -> Result<Bytes, ModelE
 }
 
 /// Arguments as a model wrote them: an object, or, if they are none, their text. A check of the arguments will refuse
-/// that, and the model can see what it wrote.
+/// that, and the model can see what it wrote. Verbatim: the view of it is [`Json::on_one_line`].
 pub(super) fn arguments(written: &str) -> Json {
     if written.trim().is_empty() {
         return Json::empty_object();
@@ -158,6 +160,45 @@ pub(super) fn without_cut_call(mut answer: Answer) -> Answer {
 /// An event that is not what the wire promises.
 pub(super) fn unreadable(data: &str) -> ModelError {
     ModelError::said(FailureClass::Invalid, format!("the server sends an event that makes no sense: {data}"))
+}
+
+/// Words as they come, block by block: those of a block wait until the blocks before it are over. So what is told is how the message
+/// begins, even if a server goes back and forth between blocks.
+#[derive(Debug, Default)]
+pub(super) struct InOrder {
+    /// Blocks that may get more words.
+    open: BTreeSet<u32>,
+    waiting: Vec<Delta>,
+}
+
+impl InOrder {
+    /// A block of words begins.
+    pub(super) fn begin(&mut self, block: usize) {
+        self.open.insert(index(block));
+    }
+
+    pub(super) fn say(&mut self, delta: Delta, deltas: &mut Vec<Delta>) {
+        // Arguments are not told as words are.
+        if delta.channel == Channel::ToolInput || self.is_next(&delta) {
+            deltas.push(delta);
+        } else {
+            self.waiting.push(delta);
+        }
+    }
+
+    /// A block is over.
+    pub(super) fn end(&mut self, block: usize, deltas: &mut Vec<Delta>) {
+        self.open.remove(&index(block));
+        let (mut next, waiting): (Vec<Delta>, Vec<Delta>) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|delta| self.is_next(delta));
+        self.waiting = waiting;
+        next.sort_by_key(|delta| delta.block);
+        deltas.extend(next);
+    }
+
+    fn is_next(&self, delta: &Delta) -> bool {
+        self.open.first().is_none_or(|open| *open >= delta.block)
+    }
 }
 
 /// The place of a block in the answer.

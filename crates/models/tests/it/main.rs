@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]
 
 mod anthropic;
+mod as_written;
 mod catalog;
 mod every_wire;
 mod fixture;

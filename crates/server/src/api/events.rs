@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use weir_journal::PAGE_MAX;
-use weir_journal::lines::{Positions, to_line};
+use weir_journal::lines::{Positions, to_view};
 use weir_types::{BranchId, Event, Kind, Seq};
 
 use crate::access;
@@ -65,7 +65,7 @@ pub(super) struct EventView {
     #[schema(format = DateTime)]
     ts: String,
     kind: String,
-    /// What it says, if that is JSON on one line: any value.
+    /// What it says, if that is JSON: any value.
     #[schema(value_type = Value, required = false)]
     payload: serde_json::Value,
     /// What it says, if that is anything else.
@@ -151,8 +151,8 @@ fn json(events: &[Event], next: Option<Seq>, shown: &str, positions: Positions) 
 
 fn line(event: &Event, shown: &str, positions: Positions) -> String {
     if event.stream.as_str() == shown {
-        return to_line(event, positions);
+        return to_view(event, positions);
     }
     let stream = shown.parse().unwrap_or_else(|_| event.stream.clone());
-    to_line(&Event { stream, ..event.clone() }, positions)
+    to_view(&Event { stream, ..event.clone() }, positions)
 }

@@ -18,7 +18,8 @@ use crate::stream::Begun;
 /// Say something to an agent, as a chat completion.
 ///
 /// Without `X-Weir-Session` a new session begins with the whole conversation as its history; with it, that session goes on with what the user said
-/// after the newest answer. The run goes on when the client leaves; `GET /sessions/{id}/runs/{run}/stream?format=openai` takes its stream up again.
+/// after the newest answer. The run goes on when the client leaves; `GET /sessions/{id}/runs/{run}/stream?format=openai` takes its stream up again,
+/// with `&include_usage=true` where `stream_options.include_usage` was.
 #[utoipa::path(
     post,
     path = "/v1/chat/completions",
@@ -53,8 +54,7 @@ impl Endpoint for Completion {
     }
 
     fn encoder(self, agent: String, begun: &Begun) -> Box<dyn Encoder> {
-        let encoder = OpenAi::new(Named { agent, run: begun.run });
-        Box::new(if self.with_usage { encoder.with_usage() } else { encoder })
+        Box::new(OpenAi::new(Named { agent, run: begun.run }).with_usage(self.with_usage))
     }
 
     fn whole(self, agent: String, begun: &Begun, told: Answered) -> Value {

@@ -1,8 +1,7 @@
 //! A run to its end, for clients that want the answer in one piece: the same that a stream would have told.
 
 use axum::http::StatusCode;
-use weir_kernel::Body;
-use weir_types::{FailureClass, Seq, StopReason, Usage};
+use weir_types::{Seq, StopReason, Usage};
 
 use super::refused::Refused;
 use crate::api::chat;
@@ -85,7 +84,7 @@ pub(super) async fn collect(app: &App, begun: &Begun) -> Result<Answered, Refuse
 async fn follow(app: &App, begun: &Begun) -> Result<Answered, Refused> {
     let feed = Feed::new(&app.engine, &app.journal, &Source::run(begun)).await;
     let mut feed = feed.map_err(Error::from)?;
-    let (mut viewer, mut answered, mut class) = (Viewer::default(), Answered::default(), None);
+    let (mut viewer, mut answered) = (Viewer::default(), Answered::default());
     let about_to_stop = chat::about_to_stop(app);
     tokio::pin!(about_to_stop);
     loop {
@@ -94,7 +93,10 @@ async fn follow(app: &App, begun: &Begun) -> Result<Answered, Refused> {
             () = &mut about_to_stop => None,
         };
         let Some(item) = item else { return Err(leaving()) };
-        note(&item, &mut answered, &mut class);
+        // Nobody has seen anything of an attempt that is gone.
+        if let Item::Reset(reset) = &item {
+            answered.said.retain(|said| said.request != Some(reset.request));
+        }
         for part in viewer.view(&item) {
             match part {
                 Part::Begin(at) => answered.created = at.as_micros().div_euclid(1_000_000),
@@ -109,7 +111,7 @@ async fn follow(app: &App, begun: &Begun) -> Result<Answered, Refused> {
                     answered.join();
                     return Ok(answered);
                 }
-                Part::Broken(problem) => return Err(Refused::run(problem.stop, class, problem.message)),
+                Part::Broken(problem) => return Err(Refused::run(problem)),
                 Part::Reset
                 | Part::Step
                 | Part::Answered
@@ -118,19 +120,6 @@ async fn follow(app: &App, begun: &Begun) -> Result<Answered, Refused> {
                 | Part::Failed { .. } => {}
             }
         }
-    }
-}
-
-/// What a view does not tell: how a run failed, and which attempt is gone. Nobody has seen anything of that one yet.
-fn note(item: &Item, answered: &mut Answered, class: &mut Option<FailureClass>) {
-    match item {
-        Item::Event(told) => {
-            if let Some(Body::RunErrored(errored)) = told.body.as_deref() {
-                *class = Some(errored.class);
-            }
-        }
-        Item::Reset(reset) => answered.said.retain(|said| said.request != Some(reset.request)),
-        Item::Piece(_) | Item::End(_) => {}
     }
 }
 

@@ -9,15 +9,12 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
-use weir_types::{FailureClass, StopReason};
 
 use super::answering::ids;
 use crate::error::Error;
+use crate::formats::{Problem, anthropic_type, openai_type};
 use crate::guard::REQUEST_ID;
 use crate::stream::Begun;
-
-/// Too much to do; Anthropic's own status.
-const OVERLOADED: u16 = 529;
 
 /// Why a request is not answered as it wants to be.
 #[derive(Clone, Debug)]
@@ -81,21 +78,9 @@ impl Refused {
     }
 
     /// A run that ends without an answer.
-    pub(super) fn run(stop: StopReason, class: Option<FailureClass>, message: String) -> Self {
-        let (status, code) = match (stop, class) {
-            (StopReason::Budget, _) | (_, Some(FailureClass::Quota)) => {
-                (StatusCode::TOO_MANY_REQUESTS, "insufficient_quota")
-            }
-            (_, Some(FailureClass::RateLimited)) => (StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded"),
-            (_, Some(FailureClass::Overloaded)) => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
-            (_, Some(FailureClass::ContextOverflow)) => (StatusCode::BAD_REQUEST, "context_length_exceeded"),
-            (_, Some(FailureClass::Refused)) => (StatusCode::BAD_REQUEST, "content_policy_violation"),
-            (StopReason::Cancelled, _) => (StatusCode::CONFLICT, "cancelled"),
-            (StopReason::Halted, _) => (StatusCode::CONFLICT, "halted"),
-            // Keys of providers are the operator's, and no business of whoever asks.
-            _ => (StatusCode::BAD_GATEWAY, "model_failed"),
-        };
-        Self { is_said: true, ..Self::new(status, code, message) }
+    pub(super) fn run(problem: Problem) -> Self {
+        let (status, code) = problem.status_and_code();
+        Self { is_said: true, ..Self::new(status, code, problem.message) }
     }
 
     /// A wait that ends before the run does.
@@ -118,7 +103,7 @@ impl Refused {
                 (*status, Json(json!({"error": error}))).into_response()
             }
             Vendor::Anthropic => {
-                let (status, kind) = anthropic(*status, code);
+                let (status, kind) = anthropic_type(*status, code);
                 let error = json!({"type": kind, "message": message});
                 let body = json!({"type": "error", "error": error, "request_id": request_id});
                 (status, Json(body)).into_response()
@@ -129,34 +114,6 @@ impl Refused {
         }
         response
     }
-}
-
-/// Their words for kinds of errors.
-fn openai_type(status: StatusCode, code: &str) -> &'static str {
-    match status.as_u16() {
-        _ if code == "insufficient_quota" => "insufficient_quota",
-        403 => "permission_error",
-        429 => "rate_limit_error",
-        500.. => "server_error",
-        _ => "invalid_request_error",
-    }
-}
-
-fn anthropic(status: StatusCode, code: &str) -> (StatusCode, &'static str) {
-    let kind = match status.as_u16() {
-        401 => "authentication_error",
-        403 => "permission_error",
-        404 => "not_found_error",
-        413 => "request_too_large",
-        429 => "rate_limit_error",
-        503 if code == "overloaded" => {
-            return (StatusCode::from_u16(OVERLOADED).unwrap_or(status), "overloaded_error");
-        }
-        504 => "timeout_error",
-        500.. => "api_error",
-        _ => "invalid_request_error",
-    };
-    (status, kind)
 }
 
 impl From<&Error> for Refused {

@@ -20,8 +20,8 @@ use crate::stream::Begun;
 /// Say something to an agent, as a response.
 ///
 /// Without `X-Weir-Session` or `previous_response_id` a new session begins with the whole input as its history; with one of them, that session goes
-/// on with what the user said after the newest answer. A `previous_response_id` that is not the newest answer of its session forks it after that one. The run goes on when the client leaves; `GET /sessions/{id}/runs/{run}/stream` takes its stream
-/// up again, in another format.
+/// on with what the user said after the newest answer. A `previous_response_id` that is not the newest answer of its session forks it after that one. The run goes on when the client leaves; `GET /sessions/{id}/runs/{run}/stream` has its stream
+/// in another format, from its start: the frames of this one have no ids.
 #[utoipa::path(
     post,
     path = "/v1/responses",

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use weir_types::{Seq, StopReason, Usage};
 
 use super::join::Joiner;
-use super::{Encoder, Named, Part, Problem, Viewer};
+use super::{Encoder, Named, Part, Problem, Viewer, anthropic_type};
 use crate::stream::{Chunk, Item};
 
 /// Makes events of a message.
@@ -124,10 +124,8 @@ impl Anthropic {
 
     fn error(&mut self, problem: &Problem, out: &mut Vec<Chunk>) {
         self.over = true;
-        let kind = match problem.stop {
-            StopReason::Budget => "rate_limit_error",
-            _ => "api_error",
-        };
+        let (status, code) = problem.status_and_code();
+        let (_, kind) = anthropic_type(status, code);
         let error = json!({ "type": kind, "message": problem.message });
         out.push(event(&json!({ "type": "error", "error": error })));
     }

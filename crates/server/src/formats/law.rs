@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use weir_journal::lines::{Positions, to_line};
+use weir_journal::lines::{Positions, to_view};
 use weir_journal::{mint, mint_run, now};
 use weir_kernel::{Body, Limit, Parked};
 use weir_models::Channel;
@@ -13,7 +13,7 @@ use weir_types::{Block, CallId, Event, Hash, Json, Position, Seq, StopReason, Us
 
 use super::join::Joiner;
 use super::*;
-use crate::stream::{Asked, End, Item, Piece, Reset, Told};
+use crate::stream::{Asked, End, Frame, FrameId, Item, Piece, Reset, Told};
 
 /// An event as the journal has it.
 fn event(seq: u64, kind: &str, payload: impl Into<Bytes>) -> Item {
@@ -58,14 +58,28 @@ fn said() -> impl Strategy<Value = Item> {
     )
 }
 
+/// White space as JSON may have it between its parts.
+fn space() -> impl Strategy<Value = String> {
+    prop_oneof![2 => Just(String::new()), 1 => "[ \t\r\n]{1,3}"]
+}
+
+/// An object as a model may write it.
+fn written() -> impl Strategy<Value = String> {
+    (words(), space(), space()).prop_map(|(text, one, two)| {
+        format!("{{{one}\"for\"{two}:{one}{}{two},{one}\"n\":[1.50,{two}-0{one}]{two}}}", json!(text))
+    })
+}
+
 /// What is done with tools.
 fn done() -> impl Strategy<Value = Item> {
-    let requested = (call(), words(), any::<bool>()).prop_map(|(call, text, is_errand)| {
+    let requested = (call(), written(), any::<bool>()).prop_map(|(call, input, is_errand)| {
         let key = is_errand.then_some("k");
-        own(9, "tool.requested", &json!({
-            "call": call, "provider_id": "p", "tool": "look", "source": "tools/look.ts", "input": { "for": text },
-            "effect": "read", "risk": "low", "key": key,
-        }))
+        let rest = json!({
+            "call": call, "provider_id": "p", "tool": "look", "source": "tools/look.ts", "effect": "read", "risk": "low",
+            "key": key,
+        });
+        let rest = rest.to_string();
+        event(9, "tool.requested", format!("{{\"input\":{input},{}", &rest[1..]))
     });
     let decided = (call(), "[a-z]{0,3}").prop_map(|(call, because)| {
         own(9, "tool.decided", &json!({ "call": call, "outcome": "ask", "because": because, "stub": false }))
@@ -98,20 +112,16 @@ fn other() -> impl Strategy<Value = Item> {
     ));
     let step = (1..9_u32).prop_map(|n| own(3, "iteration.started", &json!({ "n": n })));
     let reset = (1..4_u64).prop_map(|request| {
-        let id = crate::stream::FrameId::event(Seq(request), 0);
+        let id = FrameId::event(Seq(request), 0);
         Item::Reset(Reset { request: Seq(request), attempt: 1, id })
     });
     // Of kinds that nobody here knows, with whatever is in them.
-    let strange = (".{0,9}", prop::collection::vec(any::<u8>(), 0..9), any::<bool>()).prop_map(
-        |(text, bytes, is_json)| {
-            event(
-                7,
-                "weather.seen",
-                if is_json { json!({ "kind": text }).to_string().into_bytes() } else { bytes },
-            )
-        },
-    );
-    prop_oneof![2 => answered, 2 => step, 1 => reset, 2 => strange]
+    let named = ".{0,9}".prop_map(|text| json!({ "kind": text }).to_string().into_bytes());
+    let spread =
+        (space(), written(), space()).prop_map(|(one, json, two)| format!("{one}{json}{two}").into_bytes());
+    let bytes = prop::collection::vec(any::<u8>(), 0..9);
+    let strange = prop_oneof![named, spread, bytes].prop_map(|payload| event(7, "weather.seen", payload));
+    prop_oneof![2 => answered, 2 => step, 1 => reset, 3 => strange]
 }
 
 fn last() -> impl Strategy<Value = Vec<Item>> {
@@ -143,6 +153,20 @@ fn items() -> impl Strategy<Value = Vec<Item>> {
     })
 }
 
+/// A payload as it is read: byte for byte, but that JSON has no white space around it, and line feeds for all line breaks.
+fn as_read(payload: &[u8]) -> Vec<u8> {
+    match std::str::from_utf8(payload) {
+        Ok(text) if serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() => {
+            feeds(text).trim_matches([' ', '\t', '\n']).as_bytes().to_vec()
+        }
+        _ => payload.to_vec(),
+    }
+}
+
+fn feeds(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\r', "\n")
+}
+
 /// What a native stream says of items: all of it, and why it ends.
 fn told_natively(items: &[Item], positions: Positions) -> Vec<Heard> {
     let mut stop = None;
@@ -159,8 +183,8 @@ fn told_natively(items: &[Item], positions: Positions) -> Vec<Heard> {
                     Some(Body::RunErrored(_)) => Some("failed"),
                     _ => stop,
                 };
-                let line = Json::parse(&to_line(event, positions)).unwrap();
-                let (kind, payload) = (event.kind.to_string(), event.payload.to_vec());
+                let line = Json::parse(&feeds(&to_view(event, positions))).unwrap();
+                let (kind, payload) = (event.kind.to_string(), as_read(&event.payload));
                 heard.push(Heard::Event(Box::new(Recorded { kind, payload, line })));
             }
             Item::Piece(Piece { channel: Channel::Thinking, text, .. }) => {
@@ -221,7 +245,11 @@ fn told_to_ui(parts: &[Part], id: &str) -> Vec<Heard> {
             Part::Said { reasoning: true, text, .. } => heard.push(Heard::Reasoning(text.clone())),
             Part::Said { text, .. } => heard.push(Heard::Text(text.clone())),
             Part::Call { id, tool, input } => {
-                heard.push(Heard::Called { id: id.to_string(), tool: tool.clone(), input: input.clone() });
+                heard.push(Heard::Called {
+                    id: id.to_string(),
+                    tool: tool.clone(),
+                    input: input.on_one_line(),
+                });
             }
             Part::Output { id, content } => {
                 let output = Json::of(&vercel::output(content));
@@ -258,8 +286,8 @@ fn told_to_ui(parts: &[Part], id: &str) -> Vec<Heard> {
 /// Reads what was emitted, in pieces of that many bytes.
 fn read(format: Format, chunks: &[Chunk], piece: usize) -> Vec<Heard> {
     let frame = |chunk: &Chunk| {
-        let name = chunk.event.as_ref().map(|event| format!("event: {event}\n")).unwrap_or_default();
-        format!("id: 1.1\n{name}data: {}\n\n: keep-alive\n\n", chunk.data)
+        let frame = Frame { id: Some(FrameId::event(Seq(1), 1)), chunk: chunk.clone() };
+        frame.to_text() + ": keep-alive\n\n"
     };
     let text: String = chunks.iter().map(frame).collect();
     let mut parser = Parser::new(format);
@@ -315,7 +343,7 @@ proptest! {
     #[test]
     fn openai_is_read_back(items in items(), piece in 1..64_usize) {
         let named = named();
-        let chunks = emitted(&items, OpenAi::new(named.clone()).with_usage());
+        let chunks = emitted(&items, OpenAi::new(named.clone()).with_usage(true));
         let told = told_as_text(&parts(&items), begun("chatcmpl-", &named), |stop, usage| ended(openai::reason(stop), usage));
         prop_assert_eq!(read(Format::OpenAi, &chunks, piece), joined(told, usize::MAX));
     }

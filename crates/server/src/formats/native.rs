@@ -1,7 +1,7 @@
 //! `native`: every event as it is in the journal, pieces of answers as they are said, and in the end why it ends.
 
 use serde::Serialize;
-use weir_journal::lines::{Positions, to_line};
+use weir_journal::lines::{Positions, to_view};
 use weir_kernel::Body;
 use weir_types::{Seq, StopReason};
 
@@ -53,7 +53,7 @@ impl Encoder for Native {
         out.push(match item {
             Item::Event(told) => {
                 self.stop = told.body.as_deref().and_then(over).or(self.stop);
-                Chunk::named(told.event.kind.to_string(), to_line(&told.event, self.positions))
+                Chunk::named(told.event.kind.to_string(), to_view(&told.event, self.positions))
             }
             Item::Piece(piece) => {
                 let delta = Delta {

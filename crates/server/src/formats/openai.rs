@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use weir_types::{StopReason, Usage};
 
 use super::join::Joiner;
-use super::{Encoder, Named, Part, Problem, Viewer};
+use super::{Encoder, Named, Part, Problem, Viewer, openai_type};
 use crate::stream::{Chunk, Item};
 
 /// Makes chunks of a chat completion.
@@ -34,9 +34,9 @@ impl OpenAi {
         }
     }
 
-    /// The same, with what was used in the last chunk.
-    pub(crate) fn with_usage(self) -> Self {
-        Self { include_usage: true, ..self }
+    /// The same, with what was used in the last chunk, or without.
+    pub(crate) fn with_usage(self, include_usage: bool) -> Self {
+        Self { include_usage, ..self }
     }
 
     pub(super) fn part(&mut self, part: Part, out: &mut Vec<Chunk>) {
@@ -65,9 +65,7 @@ impl OpenAi {
             Part::Finish { stop, usage } => {
                 let last = json!({ "index": 0, "delta": {}, "finish_reason": reason(stop) });
                 out.push(self.chunk(&[last], None));
-                if self.include_usage {
-                    out.push(self.chunk(&[], Some(usage)));
-                }
+                out.push(self.chunk(&[], Some(usage)).if_wanted(self.include_usage));
                 out.push(Chunk::data("[DONE]"));
             }
             Part::Step | Part::Answered | Part::Call { .. } | Part::Output { .. } | Part::Failed { .. } => {}
@@ -94,10 +92,8 @@ impl OpenAi {
 
     fn error(&mut self, problem: &Problem, out: &mut Vec<Chunk>) {
         self.over = true;
-        let (kind, code) = match problem.stop {
-            StopReason::Budget => ("insufficient_quota", "insufficient_quota"),
-            stop => ("server_error", stop.as_str()),
-        };
+        let (status, code) = problem.status_and_code();
+        let kind = openai_type(status, code);
         let error = json!({ "message": problem.message, "type": kind, "param": null, "code": code });
         out.push(Chunk::data(json!({ "error": error }).to_string()));
     }

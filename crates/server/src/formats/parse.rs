@@ -1,6 +1,8 @@
 //! Reading recorded streams: what a format says, as neutral parts. Incremental, bounded, and never wrong about what is complete.
 
 mod anthropic;
+#[cfg(test)]
+mod confused;
 mod native;
 mod openai;
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(crate) struct Vercel {
     in_step: bool,
 }
 
-/// A call of a tool, with its arguments as the model wrote them.
+/// A call of a tool, with its arguments in the spelling of the model.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ToolInput<'a> {
@@ -59,7 +59,7 @@ impl Vercel {
                     kind: "tool-input-available",
                     call: id,
                     tool: &tool,
-                    input: &input,
+                    input: &input.on_one_line(),
                     provider_executed: true,
                     dynamic: true,
                 };

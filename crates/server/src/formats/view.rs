@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use weir_kernel::{Body, Outcome};
 use weir_models::Channel;
-use weir_types::{Block, CallId, Json, Seq, StopReason, Timestamp, Usage};
+use weir_types::{Block, CallId, FailureClass, Json, Seq, StopReason, Timestamp, Usage};
 
+use super::Problem;
 use crate::stream::{Asked, End, Item, Piece};
 
 /// One thing that a format may say.
@@ -67,18 +68,6 @@ pub(crate) enum Part {
     /// It ends, or pauses, without one.
     Broken(Problem),
 }
-
-/// What is wrong with a run, in the words of a client's error.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    /// Why it stopped.
-    pub(crate) stop: StopReason,
-    /// In words.
-    pub(crate) message: String,
-}
-
-/// What a client is told when an attempt broke off after it had heard a part of it.
-const GONE: &str = "the attempt that was being streamed broke off; the run goes on: ask for its stream again, from the start";
 
 /// Reads items.
 #[derive(Debug, Default)]
@@ -157,16 +146,20 @@ impl Viewer {
                 self.is_over = true;
                 Part::Finish { stop: finished.stop.into(), usage: finished.usage }
             }
-            Body::RunErrored(errored) => self.broken(StopReason::Failed, errored.message.clone()),
-            Body::RunCancelled(_) => self.broken(StopReason::Cancelled, "the run was cancelled".to_owned()),
+            Body::RunErrored(errored) => {
+                self.broken(StopReason::Failed, Some(errored.class), errored.message.clone())
+            }
+            Body::RunCancelled(_) => {
+                self.broken(StopReason::Cancelled, None, "the run was cancelled".to_owned())
+            }
             _ => return Vec::new(),
         };
         vec![part]
     }
 
-    fn broken(&mut self, stop: StopReason, message: String) -> Part {
+    fn broken(&mut self, stop: StopReason, class: Option<FailureClass>, message: String) -> Part {
         self.is_over = true;
-        Part::Broken(Problem { stop, message })
+        Part::Broken(Problem { stop, class, message })
     }
 
     fn end(&mut self, end: &End) -> Vec<Part> {
@@ -174,11 +167,11 @@ impl Viewer {
         match end {
             End::Over if self.is_over => Vec::new(),
             End::Over => {
-                vec![self.broken(StopReason::Cancelled, "the run was given up for another".to_owned())]
+                vec![self.broken(StopReason::Cancelled, None, "the run was given up for another".to_owned())]
             }
             End::Parked(why) => vec![match weir_engine::parked_words(why) {
                 (StopReason::Iterations, _) => Part::Finish { stop: StopReason::Iterations, usage },
-                (stop, message) => Part::Broken(Problem { stop, message }),
+                (stop, message) => Part::Broken(Problem { stop, class: None, message }),
             }],
             End::Waiting(asked) => {
                 // What the session asks itself was told when it did.
@@ -186,13 +179,6 @@ impl Viewer {
                 behind.chain([Part::Finish { stop: StopReason::Approval, usage }]).collect()
             }
         }
-    }
-}
-
-impl Problem {
-    /// An attempt broke off in the middle of what a client was told.
-    pub(crate) fn gone() -> Self {
-        Self { stop: StopReason::Failed, message: GONE.to_owned() }
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_engine::{Address, Engine, EngineError, LiveDelta, Update, Updates};
-use weir_journal::{Journal, PAGE_MAX};
+use weir_journal::{Journal, PAGE_MAX, ReadError};
 use weir_kernel::{Body, ModelRequested};
 use weir_models::Channel;
 use weir_types::{Event, Purpose, RunId, Seq};
@@ -346,6 +346,34 @@ fn ends_attempt(body: &Body) -> bool {
     )
 }
 
+/// Where to begin so that a frame comes by: before its event, and before the request whose answer was being given then.
+pub(super) async fn before_answer(
+    journal: &dyn Journal,
+    address: &Address,
+    seen: FrameId,
+) -> Result<Seq, ReadError> {
+    let start = Seq(seen.seq.0.saturating_sub(1));
+    if let Place::Answer { .. } = seen.place {
+        return Ok(start);
+    }
+    let mut before = seen.seq;
+    loop {
+        let page = journal.read_back(&address.branch_id(), Some(before), PAGE_MAX).await?;
+        for event in &page {
+            match Body::decode(&event.kind, &event.payload).ok().flatten() {
+                Some(Body::ModelRequested(_)) => return Ok(Seq(event.seq.0 - 1)),
+                Some(Body::AssistantMessage(_)) => return Ok(start),
+                Some(body) if ends_attempt(&body) => return Ok(start),
+                Some(_) | None => {}
+            }
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE_MAX => before = last.seq,
+            _ => return Ok(start),
+        }
+    }
+}
+
 /// A piece in two, where a client has seen the first part of it.
 fn cut(mut piece: Piece, resume: Option<FrameId>) -> (Piece, Option<Piece>) {
     let Some(FrameId { seq, place: Place::Answer { offset, .. } }) = resume else { return (piece, None) };
@@ -355,4 +383,52 @@ fn cut(mut piece: Piece, resume: Option<FrameId>) -> (Piece, Option<Piece>) {
     }
     let second = Piece { offset, text: piece.text.split_off(at), ..piece.clone() };
     (piece, Some(second))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use weir_blobs::MemoryBlobs;
+    use weir_journal::{MemoryJournal, NewEvent, Part};
+    use weir_types::{Hash, SessionId};
+
+    use super::*;
+
+    /// Where a stream begins for somebody who has seen the fourth event: after a request, something said of its answer, and this.
+    async fn begins(kind: &str, payload: Value) -> Seq {
+        let journal = MemoryJournal::new(Arc::new(MemoryBlobs::new()));
+        let address = Address::main(SessionId::from_u128(1));
+        let hash = Hash::of(b"");
+        let params = json!({
+            "purpose": "turn", "api_name": "m", "wire": "w", "output_tokens_max": 1, "share_tokens": 1, "estimated_tokens": 1,
+        });
+        let request = json!({
+            "model": "m", "attempt": 1, "prompt": hash, "tools": hash, "window": [], "params": params, "request_hash": hash,
+            "reserve": {"tokens": 1, "nano": 1},
+        });
+        let said = json!({"channel": "text", "block": 0, "attempt": 1, "offset": 0, "delta": "Hi"});
+        let told =
+            [("model.requested", request), ("text.delta", said), (kind, payload), ("note.added", json!({}))];
+        let events = told.map(|(kind, payload)| {
+            let kind = kind.parse().unwrap();
+            let payload = payload.to_string();
+            let is_ours = weir_types::is_reserved_kind(&kind);
+            assert_eq!(Body::decode(&kind, payload.as_bytes()).unwrap().is_some(), is_ours, "{kind}");
+            NewEvent::new(kind, payload)
+        });
+        journal.append(vec![Part::new(address.branch_id(), events.to_vec())]).await.unwrap();
+        before_answer(&journal, &address, FrameId::event(Seq(4), 1)).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_stream_begins_with_the_answer_that_was_being_given() {
+        assert_eq!(begins("note.added", json!({})).await, Seq(0));
+        for (kind, payload) in [
+            ("budget.exceeded", json!({"scope": "day:1", "limit": 1, "spent": 1})),
+            ("branch.forked", json!({"from": "main", "at": 1, "name": "b"})),
+            ("model.failed", json!({"class": "invalid", "attempt": 1, "delay_ms": 0, "message": "no"})),
+        ] {
+            assert_eq!(begins(kind, payload).await, Seq(3), "{kind}");
+        }
+    }
 }

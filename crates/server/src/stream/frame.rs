@@ -11,35 +11,53 @@ use weir_types::Seq;
 pub(crate) struct Chunk {
     /// The name of the SSE event, where the format has names.
     pub(crate) event: Option<Cow<'static, str>>,
-    /// The data, on one line.
+    /// The data. Line breaks in it are those of the frame: a lone carriage return is read back as a line feed.
     pub(crate) data: String,
+    /// Whether it is sent. One that is not has its place all the same, so that those after it are called the same for everybody.
+    pub(crate) is_sent: bool,
 }
 
 impl Chunk {
     /// Data alone.
     pub(crate) fn data(data: impl Into<String>) -> Self {
-        Self { event: None, data: data.into() }
+        Self { event: None, data: data.into(), is_sent: true }
+    }
+
+    /// The same, for those who want it.
+    pub(crate) fn if_wanted(self, is_wanted: bool) -> Self {
+        Self { is_sent: is_wanted, ..self }
     }
 
     /// Data with a name.
     pub(crate) fn named(event: impl Into<Cow<'static, str>>, data: impl Into<String>) -> Self {
-        Self { event: Some(event.into()), data: data.into() }
+        Self { event: Some(event.into()), data: data.into(), is_sent: true }
     }
 }
 
 /// A frame as it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    pub(crate) id: FrameId,
+    /// Nothing where no stream could be taken up by it.
+    pub(crate) id: Option<FrameId>,
     pub(crate) chunk: Chunk,
 }
 
 impl Frame {
     /// The bytes of it.
     pub(crate) fn to_text(&self) -> String {
-        let Chunk { event, data } = &self.chunk;
-        let name = event.as_ref().map(|event| format!("event: {event}\n")).unwrap_or_default();
-        format!("id: {}\n{name}data: {data}\n\n", self.id)
+        let Chunk { event, data, .. } = &self.chunk;
+        let mut text = String::with_capacity(data.len() + 64);
+        if let Some(id) = self.id {
+            text.push_str(&format!("id: {id}\n"));
+        }
+        if let Some(event) = event {
+            text.push_str(&format!("event: {event}\n"));
+        }
+        for line in data.split("\r\n").flat_map(|lines| lines.split(['\n', '\r'])) {
+            text.extend(["data: ", line, "\n"]);
+        }
+        text.push('\n');
+        text
     }
 }
 

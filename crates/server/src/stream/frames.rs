@@ -157,24 +157,25 @@ impl Frames {
                 Item::Piece(piece) => FrameId::answer(piece.request, piece.attempt, piece.offset, n),
                 Item::Reset(reset) => reset.id,
             };
-            self.offer(item, Frame { id, chunk })?;
+            self.offer(item, id, chunk)?;
         }
         // An encoder that ends here has told what it can; a client that has seen more is not from here.
         if self.encoder.is_over() { self.finish() } else { Ok(()) }
     }
 
     /// Sends a frame, unless the client has it.
-    fn offer(&mut self, item: &Item, frame: Frame) -> Result<(), ResumeError> {
+    fn offer(&mut self, item: &Item, id: FrameId, chunk: Chunk) -> Result<(), ResumeError> {
+        let frame = Frame { id: self.encoder.is_resumable().then_some(id), chunk };
         let Some(seen) = self.seen else {
-            if frame.id.seq > self.known {
+            if id.seq > self.known && frame.chunk.is_sent {
                 self.ready.push_back(frame);
             }
             return Ok(());
         };
-        if frame.id < seen {
+        if id < seen {
             return Ok(());
         }
-        if frame.id == seen {
+        if id == seen {
             self.seen = None;
             return Ok(());
         }

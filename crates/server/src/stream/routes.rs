@@ -7,13 +7,10 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use weir_engine::Address;
-use weir_journal::PAGE_MAX;
 use weir_types::{RunId, Seq};
 
 use super::begin::{Ahead, locate, say};
-use super::feed::Scope;
-use super::frame::{FrameId, Place};
+use super::feed::{Scope, before_answer};
 use super::respond::{Leaving, Source, last_event_id, respond};
 use crate::access::{self, Reached};
 use crate::api::chat::{Chat, place};
@@ -21,7 +18,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path, Query};
-use crate::formats::{Format, Named, Native};
+use crate::formats::{Extras, Format, Named, Native};
 use crate::idempotency::Claimed;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
@@ -37,6 +34,9 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
 struct ChatQuery {
     /// `native` (also `lago`), `openai`, `anthropic` or `vercel`; `native` without it.
     format: Option<String>,
+    /// Whether `openai` has a chunk with what was used before its end, as `stream_options.include_usage` of `/v1/chat/completions`. Other formats
+    /// are not changed by it.
+    include_usage: Option<bool>,
     /// Whether the run is cancelled when the client leaves before its end. It goes on without it.
     cancel_on_disconnect: Option<bool>,
 }
@@ -49,6 +49,9 @@ struct RunQuery {
     format: Option<String>,
     /// The branch of the session; `main` without it.
     branch: Option<String>,
+    /// Whether `openai` has a chunk with what was used before its end, as `stream_options.include_usage` of `/v1/chat/completions`. Other formats
+    /// are not changed by it.
+    include_usage: Option<bool>,
     /// Whether the run is cancelled when the client leaves before its end. It goes on without it.
     cancel_on_disconnect: Option<bool>,
 }
@@ -92,7 +95,8 @@ async fn chat_stream(
     access::agent(&app, &caller, &agent)?;
     let (content, place) = place(&app, &caller, &agent, chat).await?;
     let begun = say(&app, &caller, &claimed, content, place).await?;
-    let encoder = format.encoder(Named { agent, run: begun.run }, access::positions(&app, &caller));
+    let told = extras(&app, &caller, query.include_usage);
+    let encoder = format.encoder(Named { agent, run: begun.run }, told);
     respond(&app, &caller, &Source::run(&begun), encoder, leaving(query.cancel_on_disconnect)).await
 }
 
@@ -130,7 +134,7 @@ async fn run_stream(
     let run: RunId = run.parse().map_err(|_| Error::missing("run"))?;
     let begun = locate(&app, &address, run).await?;
     let source = Source { seen: last_event_id(&headers)?, ..Source::run(&begun) };
-    let encoder = format.encoder(Named { agent, run }, access::positions(&app, &caller));
+    let encoder = format.encoder(Named { agent, run }, extras(&app, &caller, query.include_usage));
     respond(&app, &caller, &source, encoder, leaving).await
 }
 
@@ -159,38 +163,13 @@ async fn session_events_stream(
     let Reached { address, .. } = access::session(&app, &caller, &session, query.branch.as_deref()).await?;
     let seen = last_event_id(&headers)?;
     let after = match seen {
-        Some(seen) => before_answer(&app, &address, seen).await?,
+        Some(seen) => before_answer(&*app.journal, &address, seen).await?,
         None => Seq(query.after.unwrap_or_default()),
     };
     let source =
         Source { address, scope: Scope::Session, after, seen, known: Seq(0), ahead: Ahead::default() };
     respond(&app, &caller, &source, Box::new(Native::new(access::positions(&app, &caller))), Leaving::GoesOn)
         .await
-}
-
-/// Where to begin so that the frame comes by: before its event, and before the request whose answer was being given then.
-async fn before_answer(app: &App, address: &Address, seen: FrameId) -> Result<Seq, Error> {
-    let start = Seq(seen.seq.0.saturating_sub(1));
-    if let Place::Answer { .. } = seen.place {
-        return Ok(start);
-    }
-    let mut before = seen.seq;
-    loop {
-        let page = app.journal.read_back(&address.branch_id(), Some(before), PAGE_MAX).await?;
-        for event in &page {
-            match event.kind.as_str() {
-                "text.delta" => {}
-                "model.requested" => return Ok(Seq(event.seq.0 - 1)),
-                "assistant.message" | "model.failed" | "session.resumed" | "run.started" | "run.parked"
-                | "run.finished" | "run.errored" | "run.cancelled" | "context.compacted" => return Ok(start),
-                _ => {}
-            }
-        }
-        match page.last() {
-            Some(last) if page.len() == PAGE_MAX => before = last.seq,
-            _ => return Ok(start),
-        }
-    }
 }
 
 /// A stream that goes on is asked for with GET; a POST would say something twice.
@@ -210,6 +189,10 @@ pub(crate) fn format(word: Option<&str>) -> Result<Format, Error> {
             Error::bad(error.to_string(), "say `?format=` native, openai, anthropic or vercel")
         })
     })
+}
+
+fn extras(app: &App, caller: &Caller, include_usage: Option<bool>) -> Extras {
+    Extras { positions: access::positions(app, caller), usage: include_usage == Some(true) }
 }
 
 fn leaving(cancel_on_disconnect: Option<bool>) -> Leaving {

@@ -117,8 +117,7 @@ async fn a_streamed_response_ends_as_its_run_does() {
     let events = response("brief", "weather in Oslo").await;
     assert_eq!(kinds(&events).last(), Some(&"response.incomplete"));
 
-    for (agent, message, code) in [("helper", "fail", "server_error"), ("poor", "hi", "rate_limit_exceeded")]
-    {
+    for (agent, message, code) in [("helper", "fail", "server_error"), ("poor", "hi", "insufficient_quota")] {
         let events = response(agent, message).await;
         let last = events.last().unwrap();
         assert_eq!(

@@ -54,7 +54,7 @@ pub(crate) fn delta(format: &str, frame: &Frame) -> Option<(String, String)> {
 }
 
 /// Whether a frame takes back what was said of an attempt.
-pub(super) fn takes_back(format: &str, frame: &Frame) -> bool {
+pub(crate) fn takes_back(format: &str, frame: &Frame) -> bool {
     match format {
         "native" => frame.event.as_deref() == Some("reset"),
         "vercel" => frame.data == r#"{"type":"reset-step"}"#,
@@ -63,13 +63,13 @@ pub(super) fn takes_back(format: &str, frame: &Frame) -> bool {
 }
 
 /// Whether a frame ends a stream, because what was said in it is gone and its format has no word for that.
-pub(super) fn is_gone(format: &str, frame: &Frame) -> bool {
+pub(crate) fn is_gone(format: &str, frame: &Frame) -> bool {
     let data: Value = serde_json::from_str(&frame.data).unwrap_or_default();
     ["openai", "anthropic"].contains(&format) && data["error"].is_object()
 }
 
 /// What frames tell, without what they take back.
-pub(super) fn told(format: &str, frames: &[Frame]) -> Vec<String> {
+pub(crate) fn told(format: &str, frames: &[Frame]) -> Vec<String> {
     let mut told: Vec<String> = Vec::new();
     let mut open: Option<String> = None;
     for frame in frames {

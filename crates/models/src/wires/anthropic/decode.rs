@@ -8,7 +8,7 @@ use super::{WIRE, encode};
 use crate::fields::{Fields, to_json};
 use crate::remote::{BodyEnd, Decoder, Step};
 use crate::sse::Frame;
-use crate::wires::neutral::{self, agreeing, arguments, said_nothing, without_cut_call};
+use crate::wires::neutral::{self, InOrder, agreeing, arguments, said_nothing, without_cut_call};
 use crate::{Channel, Delta, ModelError, failure};
 
 /// The answer so far.
@@ -17,6 +17,7 @@ pub(super) struct Messages {
     id: Option<String>,
     usage: Option<Counts>,
     blocks: Vec<Open>,
+    words: InOrder,
     stop: Option<String>,
 }
 
@@ -67,18 +68,31 @@ impl Decoder for Messages {
             "content_block_start" => {
                 let fields = event.content_block.unwrap_or_default();
                 self.blocks.push(Open { index: event.index, fields, added: vec![] });
-                deltas.extend(self.opening());
+                let block = self.blocks.len() - 1;
+                if ["text", "thinking"].iter().any(|kind| self.blocks[block].is(kind)) {
+                    self.words.begin(block);
+                }
+                if let Some(opening) = self.opening() {
+                    self.words.say(opening, deltas);
+                }
             }
             "content_block_delta" => {
                 let delta = event.delta.unwrap_or_default();
-                deltas.extend(self.add(event.index, &delta));
+                if let Some(more) = self.add(event.index, &delta) {
+                    self.words.say(more, deltas);
+                }
             }
             "message_delta" => {
                 self.stop = event.delta.and_then(|delta| delta.text("stop_reason"));
                 self.count(event.usage);
             }
             "message_stop" => return Ok(Step::End),
-            "content_block_stop" | "ping" => {}
+            "content_block_stop" => {
+                if let Some(block) = self.blocks.iter().rposition(|open| open.index == event.index) {
+                    self.words.end(block, deltas);
+                }
+            }
+            "ping" => {}
             // An error, or an event of a later version, which adds nothing.
             _ => {
                 let event: Value = serde_json::from_str(&frame.data).unwrap_or_default();
@@ -219,7 +233,7 @@ impl Open {
             "tool_use" => View::ToolUse {
                 id: text("id"),
                 name: text("name"),
-                input: self.fields.get("input").cloned().unwrap_or_else(Json::empty_object),
+                input: self.fields.get("input").map_or_else(Json::empty_object, Json::on_one_line),
             },
             _ => View::Unknown,
         }

@@ -195,7 +195,7 @@ impl Part {
                 // Many models name no id; their results are matched by the tool's name.
                 id: call.text("id").filter(|id| !id.is_empty()).unwrap_or(made_id),
                 name: call.text("name").unwrap_or_default(),
-                input: call.get("args").cloned().unwrap_or_else(Json::empty_object),
+                input: call.get("args").map_or_else(Json::empty_object, Json::on_one_line),
             };
         }
         let signature = self.fields.text("thoughtSignature");

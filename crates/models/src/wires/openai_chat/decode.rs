@@ -92,8 +92,16 @@ impl Decoder for Chunks {
         self.id = self.id.take().or(chunk.id).filter(|id| !id.is_empty());
         self.usage = chunk.usage.or(self.usage);
         for choice in chunk.choices.unwrap_or_default().into_iter().take(1) {
-            for (key, value) in choice.delta.unwrap_or_default().iter() {
-                self.add(key, value, deltas);
+            let delta = choice.delta.unwrap_or_default();
+            let thinks = |key: &&str| delta.text(key).is_some_and(|text| !text.is_empty());
+            let thought = THINKING.iter().copied().find(thinks);
+            for (key, value) in delta.iter() {
+                // Some servers send the same thought under both names: it is kept, and said once.
+                match THINKING.contains(&key) && thought.is_some_and(|thought| thought != key) {
+                    true if !matches!(value.as_str(), "null" | "\"\"") => self.field(key, value),
+                    true => {}
+                    false => self.add(key, value, deltas),
+                }
             }
             self.finish = choice.finish_reason.or(self.finish.take());
         }
@@ -163,22 +171,21 @@ impl Chunks {
         }
     }
 
+    /// Takes words of a field. They go on with the newest words if those are of the same field, and begin a block otherwise: what is
+    /// said as it comes is how the message begins.
     fn words(&mut self, key: &str, more: String, channel: Channel) -> Delta {
-        let found = self.slots.iter_mut().enumerate().find_map(|(at, slot)| match slot {
-            Slot::Words { field, text } if field == key => Some((at, text)),
-            _ => None,
-        });
-        let at = match found {
-            Some((at, text)) => {
+        let newest = self.slots.iter().rposition(Slot::is_said).unwrap_or(self.slots.len());
+        let block = match self.slots.get_mut(newest) {
+            Some(Slot::Words { field, text }) if field == key => {
                 text.push_str(&more);
-                at
+                newest
             }
-            None => {
+            _ => {
                 self.slots.push(Slot::Words { field: key.to_owned(), text: more.clone() });
                 self.slots.len() - 1
             }
         };
-        Delta { channel, block: neutral::index(at), text: more }
+        Delta { channel, block: neutral::index(block), text: more }
     }
 
     fn part(&mut self, part: &Json) -> Option<Delta> {
@@ -278,6 +285,14 @@ impl Call {
 }
 
 impl Slot {
+    /// Whether it has a place among the words. Calls and other fields stand beside them.
+    fn is_said(&self) -> bool {
+        match self {
+            Self::Words { .. } | Self::ThinkingPart { .. } | Self::Part(_) => true,
+            Self::Call(_) | Self::Field { .. } => false,
+        }
+    }
+
     fn close(self, at: usize) -> Block {
         match self {
             Self::Words { field, text } => {
@@ -317,7 +332,7 @@ impl Call {
             // The id is ours to make up where a server has none.
             id: self.fields.text("id").filter(|id| !id.is_empty()).unwrap_or_else(|| format!("call_{at}")),
             name: self.function.text("name").unwrap_or_default(),
-            input: arguments(&self.arguments),
+            input: arguments(&self.arguments).on_one_line(),
         };
         let sent = fragment("tool_calls", to_json(&[self.fields]));
         neutral::block(WIRE, view.clone(), sent, own(&view).as_ref())

@@ -8,7 +8,7 @@ use super::{WIRE, encode};
 use crate::fields::Fields;
 use crate::remote::{BodyEnd, Decoder, Step};
 use crate::sse::Frame;
-use crate::wires::neutral::{self, agreeing, arguments, without_cut_call};
+use crate::wires::neutral::{self, InOrder, agreeing, arguments, without_cut_call};
 use crate::{Channel, Delta, ModelError, failure};
 
 /// The answer so far.
@@ -18,6 +18,7 @@ pub(super) struct Response {
     usage: Option<Counts>,
     /// The items by their index, in order of appearance; whole ones as they were sent.
     items: Vec<(u64, Option<Json>)>,
+    words: InOrder,
     /// Why the answer is incomplete.
     incomplete: Option<String>,
     refused: bool,
@@ -84,16 +85,21 @@ impl Decoder for Response {
         if let Some(channel) = channel {
             let block = neutral::index(self.place(event.output_index));
             let text = event.delta.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
-            deltas.push(Delta { channel, block, text });
+            self.words.say(Delta { channel, block, text }, deltas);
             return Ok(Step::More);
         }
         match kind {
             "response.output_item.added" => {
-                self.place(event.output_index);
+                let place = self.place(event.output_index);
+                let fields = event.item.and_then(|item| Fields::parse(item.as_str())).unwrap_or_default();
+                if matches!(fields.text("type").as_deref(), Some("message" | "reasoning")) {
+                    self.words.begin(place);
+                }
             }
             "response.output_item.done" => {
                 let place = self.place(event.output_index);
                 self.items[place].1 = event.item;
+                self.words.end(place, deltas);
             }
             "response.created" | "response.in_progress" | "response.queued" => {
                 self.note(event.response);
@@ -184,9 +190,11 @@ fn block(item: Option<Json>) -> Block {
             let thought = if summary.is_empty() { words(&fields, "content") } else { summary };
             View::Thinking { text: thought, signature: None }
         }
-        "function_call" => {
-            View::ToolUse { id: text("call_id"), name: text("name"), input: arguments(&text("arguments")) }
-        }
+        "function_call" => View::ToolUse {
+            id: text("call_id"),
+            name: text("name"),
+            input: arguments(&text("arguments")).on_one_line(),
+        },
         _ => View::Unknown,
     };
     neutral::block(WIRE, view.clone(), item, encode::own(&view).as_ref())

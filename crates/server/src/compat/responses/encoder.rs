@@ -3,6 +3,7 @@
 //! Each block that the model says is an item of its own: a message, or reasoning. What has been said of an attempt that is gone cannot be
 //! taken back in this format, so that the response fails there.
 
+use axum::http::StatusCode;
 use serde_json::{Value, json};
 use weir_types::{RunId, Seq, StopReason, Usage};
 
@@ -26,6 +27,8 @@ pub(super) struct Snapshot {
     incomplete: Option<&'static str>,
     error: Option<Value>,
     usage: Option<Usage>,
+    /// Whether the newest item was broken off.
+    is_cut: bool,
 }
 
 impl Snapshot {
@@ -41,6 +44,7 @@ impl Snapshot {
             incomplete: None,
             error: None,
             usage: None,
+            is_cut: false,
         }
     }
 
@@ -63,10 +67,14 @@ impl Snapshot {
         };
     }
 
-    fn fail(&mut self, problem: &Problem) {
-        let code = match problem.stop {
-            StopReason::Budget => "rate_limit_exceeded",
-            _ => "server_error",
+    fn fail(&mut self, problem: &Problem, is_cut: bool) {
+        self.is_cut = is_cut;
+        let code = match problem.status_and_code() {
+            // A response has few words for what is not its client's doing.
+            (StatusCode::CONFLICT | StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE, _) => {
+                "server_error"
+            }
+            (_, code) => code,
         };
         self.status = "failed";
         self.error = Some(json!({"code": code, "message": problem.message}));
@@ -84,7 +92,12 @@ impl Snapshot {
     /// An item; one that is not done has nothing in it yet.
     fn item(&self, at: usize, done: bool) -> Value {
         let Some((reasoning, text)) = self.items.get(at) else { return Value::Null };
-        let (id, status) = (self.item_id(at), if done { "completed" } else { "in_progress" });
+        let status = match done {
+            true if self.is_cut && at + 1 == self.items.len() => "incomplete",
+            true => "completed",
+            false => "in_progress",
+        };
+        let id = self.item_id(at);
         match (reasoning, done) {
             (true, true) => {
                 json!({"id": id, "type": "reasoning", "summary": [summary(text)], "status": status})
@@ -267,7 +280,7 @@ impl Responses {
 
     fn fail(&mut self, problem: &Problem, out: &mut Vec<Chunk>) {
         self.over = true;
-        self.snapshot.fail(problem);
+        self.snapshot.fail(problem, self.open.is_some());
         self.event("response.failed", json!({"response": self.snapshot.json()}), out);
     }
 
@@ -289,6 +302,11 @@ impl Encoder for Responses {
         for part in self.viewer.view(item) {
             self.part(part, out);
         }
+    }
+
+    /// A run is taken up in another format, from its start.
+    fn is_resumable(&self) -> bool {
+        false
     }
 
     fn is_over(&self) -> bool {

@@ -10,7 +10,18 @@ use super::{Heard, OPEN_MAX, arguments, object, text, too_many, words};
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     calls: BTreeMap<u64, Call>,
-    input_tokens: u64,
+    usage: Usage,
+    /// Whether there was an event that could be of no other format.
+    is_known: bool,
+}
+
+/// Running totals: a later event has the fields that changed.
+#[derive(Debug, Default)]
+struct Usage {
+    input: u64,
+    cache_creation: u64,
+    cache_read: u64,
+    output: u64,
 }
 
 #[derive(Debug)]
@@ -25,10 +36,12 @@ impl Reader {
     pub(super) fn read(&mut self, data: &str, heard: &mut Vec<Heard>) -> Result<(), String> {
         let event = object(data)?;
         let index = event["index"].as_u64().unwrap_or_default();
-        match event["type"].as_str().ok_or("it has no type")? {
+        let kind = event["type"].as_str().ok_or("it has no type")?;
+        match kind {
             "message_start" => {
                 let message = &event["message"];
-                self.input_tokens = sent(&message["usage"]).unwrap_or_default();
+                self.usage = Usage::default();
+                self.usage.add(&message["usage"]);
                 heard.push(Heard::Begun { id: words(&message["id"]), model: words(&message["model"]) });
             }
             "content_block_start" => self.start(index, &event["content_block"], heard)?,
@@ -43,19 +56,27 @@ impl Reader {
                 let usage = &event["usage"];
                 heard.push(Heard::Finished { reason: words(&event["delta"]["stop_reason"]) });
                 if usage.is_object() {
-                    let input_tokens = sent(usage).unwrap_or(self.input_tokens);
-                    let output_tokens = usage["output_tokens"].as_u64().unwrap_or_default();
-                    heard.push(Heard::Used { input_tokens, output_tokens });
+                    self.usage.add(usage);
+                    heard.push(Heard::Used {
+                        input_tokens: self.usage.sent(),
+                        output_tokens: self.usage.output,
+                    });
                 }
             }
             "message_stop" => heard.push(Heard::Done),
             "error" => {
                 let error = &event["error"];
+                if !error.is_object() {
+                    return Err("an error that does not say which".to_owned());
+                }
                 heard.push(Heard::Broken(text(&error["message"]).unwrap_or_else(|| error.to_string())));
             }
-            // Signs of life, and whatever comes later.
-            _ => {}
+            "ping" => {}
+            // Of a later version: whoever speaks so has said something that is known before.
+            _ if self.is_known => {}
+            _ => return Err(format!("there is no event `{}`", kind.chars().take(40).collect::<String>())),
         }
+        self.is_known = true;
         Ok(())
     }
 
@@ -95,10 +116,20 @@ impl Reader {
     }
 }
 
-/// Everything that was sent, cached or not.
-fn sent(usage: &Value) -> Option<u64> {
-    let of = |field: &str| usage[field].as_u64();
-    let cached = [of("cache_creation_input_tokens"), of("cache_read_input_tokens")];
-    let cached: u64 = cached.into_iter().flatten().fold(0, u64::saturating_add);
-    of("input_tokens").map(|input| input.saturating_add(cached))
+impl Usage {
+    fn add(&mut self, usage: &Value) {
+        for (field, count) in [
+            ("input_tokens", &mut self.input),
+            ("cache_creation_input_tokens", &mut self.cache_creation),
+            ("cache_read_input_tokens", &mut self.cache_read),
+            ("output_tokens", &mut self.output),
+        ] {
+            *count = usage[field].as_u64().unwrap_or(*count);
+        }
+    }
+
+    /// Everything that was sent, cached or not.
+    fn sent(&self) -> u64 {
+        self.input.saturating_add(self.cache_creation).saturating_add(self.cache_read)
+    }
 }

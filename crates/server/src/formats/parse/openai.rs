@@ -27,15 +27,25 @@ impl Reader {
             return Ok(());
         }
         let chunk = object(data)?;
-        if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
+        // What has a type is an event of another format.
+        if let Some(error) =
+            chunk.get("error").filter(|error| !error.is_null() && chunk.get("type").is_none())
+        {
             heard.push(Heard::Broken(text(&error["message"]).unwrap_or_else(|| error.to_string())));
             return Ok(());
         }
+        let none = Vec::new();
+        let choices = match chunk["choices"].as_array() {
+            Some(choices) => choices,
+            None if chunk["object"] == "chat.completion.chunk" => &none,
+            None => return Err("it has no list of `choices`".to_owned()),
+        };
         if !std::mem::replace(&mut self.begun, true) {
             heard.push(Heard::Begun { id: words(&chunk["id"]), model: words(&chunk["model"]) });
         }
-        // Other choices would be other answers.
-        let choice = &chunk["choices"][0];
+        // Other choices are other answers.
+        let is_first = |choice: &&Value| choice["index"].as_u64().unwrap_or_default() == 0;
+        let choice = choices.iter().find(is_first).unwrap_or(&Value::Null);
         let delta = &choice["delta"];
         let reasoning = words(&delta["reasoning_content"]).or_else(|| words(&delta["reasoning"]));
         heard.extend(reasoning.map(Heard::Reasoning));

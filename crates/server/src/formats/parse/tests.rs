@@ -16,7 +16,7 @@ proptest! {
     }
 }
 
-fn heard(format: Format, text: &str) -> Vec<Heard> {
+pub(super) fn heard(format: Format, text: &str) -> Vec<Heard> {
     let mut parser = Parser::new(format);
     let mut heard = parser.push(text.as_bytes()).unwrap();
     heard.extend(parser.finish().unwrap());
@@ -122,4 +122,44 @@ fn hostile_streams_are_refused_and_cut_ones_read_as_far_as_they_go() {
     assert!(refused(Format::Native, &long).contains("longer"));
     let cut = "data: {\"type\":\"text-delta\",\"id\":\"1\",\"delta\":\"a\"}\n\ndata: {\"type\":\"text-del";
     assert_eq!(heard(Format::Vercel, cut), [Heard::Text("a".to_owned())]);
+}
+
+#[test]
+fn of_several_choices_the_first_is_read() {
+    let chunk = |choices: &str| format!("data: {{\"id\":\"c\",\"choices\":[{choices}]}}\n\n");
+    let said = |index: &str, text: &str| format!(r#"{{{index}"delta":{{"content":"{text}"}}}}"#);
+    let stream = [
+        chunk(&said(r#""index":1,"#, "no ")),
+        chunk(&said(r#""index":0,"#, "He")),
+        chunk(&format!("{},{}", said(r#""index":1,"#, "no "), said(r#""index":0,"#, "ll"))),
+        chunk(r#"{"index":1,"delta":{},"finish_reason":"length"}"#),
+        chunk(&said("", "o")),
+        chunk(r#"{"index":0,"delta":{},"finish_reason":"stop"}"#),
+        "data: [DONE]\n\n".to_owned(),
+    ];
+    let expected = [
+        Heard::Begun { id: Some("c".to_owned()), model: None },
+        Heard::Text("Hello".to_owned()),
+        Heard::Finished { reason: Some("stop".to_owned()) },
+        Heard::Done,
+    ];
+    assert_eq!(heard(Format::OpenAi, &stream.concat()), expected);
+}
+
+#[test]
+fn what_was_used_is_known_field_by_field() {
+    let check = |start: &str, delta: &str, input_tokens: u64| {
+        let stream = format!(
+            "data: {{\"type\":\"message_start\",\"message\":{{\"usage\":{start}}}}}\n\ndata: {{\"type\":\"message_delta\",\"delta\":{{}},\"usage\":{delta}}}\n\n"
+        );
+        let used = heard(Format::Anthropic, &stream).pop();
+        assert_eq!(used, Some(Heard::Used { input_tokens, output_tokens: 7 }), "{start} {delta}");
+    };
+    let start =
+        r#"{"input_tokens":9,"cache_creation_input_tokens":2,"cache_read_input_tokens":5,"output_tokens":1}"#;
+    check(start, r#"{"output_tokens":7}"#, 16);
+    check(start, r#"{"input_tokens":10,"output_tokens":7}"#, 17);
+    check(start, r#"{"input_tokens":10,"cache_read_input_tokens":0,"output_tokens":7}"#, 12);
+    check(start, r#"{"cache_read_input_tokens":null,"output_tokens":7}"#, 16);
+    check("{}", r#"{"input_tokens":3,"cache_read_input_tokens":4,"output_tokens":7}"#, 7);
 }

@@ -73,11 +73,28 @@ pub(super) fn read(data: &str, heard: &mut Vec<Heard>) -> Result<(), String> {
             let id = part.approval_id.ok_or("an approval without `approvalId`")?;
             heard.push(Heard::Asked { id, call: call(part.tool_call_id)?, why: part.reason });
         }
-        "error" => heard.push(Heard::Broken(part.error_text.unwrap_or_default())),
+        "error" => heard.push(Heard::Broken(part.error_text.ok_or("an error without `errorText`")?)),
         "abort" => heard.push(Heard::Broken(part.reason.unwrap_or_else(|| "aborted".to_owned()))),
         "finish" => heard.push(Heard::Finished { reason: part.finish_reason }),
-        // Starts and ends of parts, fragments of arguments, sources, files, data, and whatever comes later.
-        _ => {}
+        "tool-output-available"
+        | "text-start"
+        | "text-end"
+        | "reasoning-start"
+        | "reasoning-end"
+        | "tool-input-start"
+        | "tool-input-delta"
+        | "tool-approval-response"
+        | "source-url"
+        | "source-document"
+        | "file"
+        | "reasoning-file"
+        | "custom"
+        | "steering-message"
+        | "message-metadata"
+        | "finish-step" => {}
+        data if data.starts_with("data-") => {}
+        // The SDK does not take it either.
+        other => return Err(format!("there is no part `{}`", other.chars().take(40).collect::<String>())),
     }
     Ok(())
 }
