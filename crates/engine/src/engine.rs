@@ -124,7 +124,7 @@ impl Engine {
         Address::main(mint_session())
     }
 
-    /// Begins a session with something said. Durable when it returns; see [`Engine::settle`] for what comes of it.
+    /// Begins a session with something said. Durable when it returns, at the place it returns; see [`Engine::settle`] for what comes of it.
     ///
     /// # Errors
     /// When the agent cannot be had, or nothing can be written down.
@@ -152,7 +152,7 @@ impl Engine {
         self.command(address, bodies, &actor).await
     }
 
-    /// Says something to a session and runs it here. Durable when it returns.
+    /// Says something to a session and runs it here. Durable when it returns, at the place it returns.
     ///
     /// # Errors
     /// [`EngineError::Owned`] when another process runs it; then nothing was said.
