@@ -14,7 +14,7 @@ mod progress;
 mod respond;
 mod routes;
 
-pub(crate) use self::begin::{Begun, Turn, begin, begin_at, locate};
+pub(crate) use self::begin::{Begun, locate, say};
 pub(crate) use self::feed::Feed;
 pub(crate) use self::frame::Chunk;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use weir_engine::{Address, EngineError};
+use weir_engine::{Address, EngineError, New};
 use weir_types::{Hasher, Message, Role, Seq, SessionId};
 
 use self::messages::{Decision, Submission, Wish};
@@ -24,7 +24,8 @@ use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path};
 use crate::formats::{Named, Vercel};
 use crate::idempotency::Claimed;
-use crate::stream::{Begun, Leaving, Source, Turn, begin_at, locate, refuse_last_event_id, respond};
+use crate::saying::{self, Where};
+use crate::stream::{Begun, Leaving, Source, locate, refuse_last_event_id, respond, say};
 
 /// The longest id of a chat.
 const CHAT_BYTES_MAX: usize = 256;
@@ -63,13 +64,12 @@ async fn ui_submit(
     match wish {
         Wish::Say { history, content, is_again } => {
             let is_known = app.journal.head(&address.branch_id()).await?.is_some();
-            let session = match is_known {
-                true if is_again => Some(before(&app, &claimed, &address, &history).await?),
-                true => Some(address.clone()),
-                false => None,
+            let wanted = match is_known {
+                true if is_again => Where::Known(before(&app, &claimed, &address, &history).await?),
+                true => Where::Known(address),
+                false => Where::New(address, New { history, ..saying::new(&caller, &agent) }),
             };
-            let turn = Turn { agent: agent.clone(), session, labels: Default::default(), history, content };
-            let begun = begin_at(&app, &caller, &claimed, turn, address).await?;
+            let begun = say(&app, &caller, &claimed, content, wanted).await?;
             stream(&app, &caller, agent, &begun, Seq(0)).await
         }
         Wish::Decide(decisions) => {

@@ -21,7 +21,7 @@ async fn underway(server: &Server) -> (Frames, Vec<Frame>, String, String) {
 }
 
 /// The project with an answer that takes long enough to be stopped in the middle.
-fn drawling() -> Project {
+pub(crate) fn drawling() -> Project {
     let project = Project::new();
     let script = include_str!("kit/project/helper-model.yaml").replace("delay: 15ms", "delay: 60ms");
     project.write("models/helper.yaml", &script);
@@ -62,7 +62,7 @@ async fn a_run_that_is_cut_off_goes_on_when_the_server_is_there_again() {
 }
 
 /// The project with a tool that takes this long.
-fn dawdling(millis: u32) -> Project {
+pub(crate) fn dawdling(millis: u32) -> Project {
     let project = Project::new();
     let tool = include_str!("kit/project/weather.ts");
     let wait = format!("await new Promise((done) => setTimeout(done, {millis}));\n    return {{");
@@ -72,7 +72,7 @@ fn dawdling(millis: u32) -> Project {
 }
 
 /// A run in the middle of a call of that tool.
-async fn calling(server: &Server) -> (Frames, String) {
+pub(crate) async fn calling(server: &Server) -> (Frames, String) {
     let body = json!({ "message": "weather in Lisbon" });
     let mut frames = server.stream("/agents/helper/chat/stream?format=native", &body).await;
     let session = frames.header("x-weir-session").unwrap().to_owned();

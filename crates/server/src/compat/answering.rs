@@ -9,12 +9,12 @@ use super::collect::{Answered, collect};
 use super::fields::Field;
 use super::refused::Refused;
 use super::turn::{self, Asked};
-use crate::api::chat;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::Json;
 use crate::formats::Encoder;
 use crate::idempotency::Claimed;
+use crate::saying;
 use crate::stream::{Begun, Leaving, Source, respond};
 
 /// A request of a vendor's client.
@@ -49,5 +49,5 @@ pub(super) async fn answer<E: Endpoint>(incoming: Incoming) -> Result<Response, 
 
 /// Where to find what came of it.
 pub(super) fn ids(begun: &Begun) -> HeaderMap {
-    chat::headers(&begun.address, Some(&begun.run.to_string()))
+    saying::headers(&begun.address, Some(&begun.run.to_string()))
 }

@@ -19,11 +19,11 @@ use super::begin::{Ahead, Begun};
 use super::feed::{Feed, Scope};
 use super::frame::FrameId;
 use super::frames::{Frames, ResumeError};
-use crate::api::chat;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;
 use crate::formats::Encoder;
+use crate::saying;
 
 /// Frames that are ready together are sent together, up to about so many bytes.
 const BATCH_BYTES: usize = 16 * 1024;
@@ -111,7 +111,7 @@ fn headers(source: &Source, encoder: &dyn Encoder) -> HeaderMap {
         Scope::Run(run) => Some(run.to_string()),
         Scope::Session => None,
     };
-    let mut headers = chat::headers(&source.address, run.as_deref());
+    let mut headers = saying::headers(&source.address, run.as_deref());
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));

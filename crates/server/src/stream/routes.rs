@@ -16,7 +16,7 @@ use super::feed::Scope;
 use super::frame::{FrameId, Place};
 use super::respond::{Leaving, Source, last_event_id, respond};
 use crate::access::{self, Reached};
-use crate::api::chat::{Chat, place};
+use crate::api::chat::{Chat, wanted};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::{Error, ErrorBody};
@@ -90,8 +90,8 @@ async fn chat_stream(
     refuse_last_event_id(&headers)?;
     let format = format(query.format.as_deref())?;
     access::agent(&app, &caller, &agent)?;
-    let (content, place) = place(&app, &caller, &agent, chat).await?;
-    let begun = say(&app, &caller, &claimed, content, place).await?;
+    let (content, wanted) = wanted(&app, &caller, &agent, chat).await?;
+    let begun = say(&app, &caller, &claimed, content, wanted).await?;
     let encoder = format.encoder(Named { agent, run: begun.run }, access::positions(&app, &caller));
     respond(&app, &caller, &Source::run(&begun), encoder, leaving(query.cancel_on_disconnect)).await
 }

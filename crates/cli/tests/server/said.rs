@@ -1,0 +1,74 @@
+//! What is said, by whichever route: whoever says it hears what comes of that and of nothing else, and if not, is told where it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use reqwest::RequestBuilder;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::kit::{Answer, Frames, Project, Server, within};
+use crate::stopping::{calling, dawdling, drawling};
+
+const SESSION: &str = "x-weir-session";
+
+/// Waits until this was said in a session.
+async fn said(project: &Project, session: &str, text: &str) {
+    let is_it =
+        |event: &Value| event["kind"] == "user.message" && event["payload"]["content"][0]["text"] == text;
+    let there = async {
+        while !project.events(session).iter().any(is_it) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    within("it was said", there).await;
+}
+
+/// What the model had been told when each run of a session asked it last.
+fn heard(events: &[Value]) -> BTreeMap<String, BTreeSet<String>> {
+    let (mut runs, mut run, mut told) = (BTreeMap::<String, BTreeSet<String>>::new(), "", BTreeSet::new());
+    for event in events {
+        let payload = &event["payload"];
+        match event["kind"].as_str().unwrap() {
+            "user.message" => drop(told.insert(payload["content"][0]["text"].as_str().unwrap().to_owned())),
+            "run.started" => run = payload["run"].as_str().unwrap(),
+            "model.requested" => runs.entry(run.to_owned()).or_default().extend(told.clone()),
+            _ => {}
+        }
+    }
+    runs
+}
+
+/// Every way to say something in a session that exists.
+fn ways(server: &Server, session: &str, text: &str) -> Vec<RequestBuilder> {
+    let message = json!([{ "role": "user", "content": text }]);
+    let native = json!({ "message": text, "session": session });
+    let chat = json!({ "model": "helper", "messages": message });
+    let messages = json!({ "model": "helper", "max_tokens": 100, "messages": message, "stream": true });
+    vec![
+        server.posting("/agents/helper/chat/stream?format=openai", &native),
+        server.posting("/agents/helper/chat", &native),
+        server.posting("/v1/chat/completions", &chat).header(SESSION, session),
+        server.posting("/v1/messages", &messages).header(SESSION, session),
+    ]
+}
+
+#[tokio::test]
+async fn whoever_speaks_gets_the_run_that_has_heard_them() {
+    let server = Project::new().serve().start().await;
+    for way in 0..4 {
+        for round in 0..6 {
+            let session = server.say("helper", "first", None).await.session;
+            let texts: Vec<String> = (0..4).map(|n| format!("message {way}.{round}.{n}")).collect();
+            let requests = texts.iter().map(|text| ways(&server, &session, text).swap_remove(way));
+            let answers = join_all(requests.map(Answer::to)).await;
+            let runs = heard(&server.project.events(&session));
+            for (text, answer) in texts.iter().zip(answers) {
+                assert_eq!(answer.status, 200, "{}", answer.text());
+                let run = answer.header("x-weir-run").unwrap();
+                assert!(runs[run].contains(text), "{text:?} in {run}: {runs:?}");
+            }
+        }
+    }
+}
