@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
 use weir_engine::{Address, New, Outcome, Said};
 use weir_journal::now;
 use weir_kernel::{About, Body};
-use weir_types::{Block, BranchId, Event, Kind, Purpose, RunId, Seq};
+use weir_types::{Block, BranchId, Event, Explain, Kind, Purpose, RunId, Seq};
 
 use crate::app::App;
 use crate::auth::Caller;
@@ -39,6 +40,15 @@ enum How {
     Earlier(Seq),
     New(Box<New>),
     Known,
+}
+
+/// Why nobody hears what comes of a message.
+#[derive(Debug)]
+pub(crate) enum Unheard {
+    /// It was not said.
+    Unsaid(Error),
+    /// It was, in that session: whoever says it again says it twice.
+    Said(Address, Error),
 }
 
 impl Place {
@@ -78,6 +88,53 @@ impl Place {
     }
 }
 
+impl Unheard {
+    /// What goes wrong after something was said.
+    pub(crate) fn after(address: &Address, error: impl Into<Error>) -> Self {
+        Self::Said(address.clone(), error.into())
+    }
+
+    /// What was said, and where.
+    pub(crate) const fn said_in(&self) -> Option<&Address> {
+        match self {
+            Self::Unsaid(_) => None,
+            Self::Said(address, _) => Some(address),
+        }
+    }
+}
+
+impl From<Error> for Unheard {
+    fn from(error: Error) -> Self {
+        Self::Unsaid(error)
+    }
+}
+
+impl<E: Explain> From<E> for Unheard {
+    fn from(error: E) -> Self {
+        Self::Unsaid(error.into())
+    }
+}
+
+/// Told in words, for those who read nothing else.
+impl From<Unheard> for Error {
+    fn from(unheard: Unheard) -> Self {
+        match unheard {
+            Unheard::Unsaid(error) => error,
+            Unheard::Said(address, error) => {
+                let message = format!("{} (what was said is kept, in session {address})", error.message);
+                Self { message, ..error }
+            }
+        }
+    }
+}
+
+impl IntoResponse for Unheard {
+    fn into_response(self) -> Response {
+        let headers = self.said_in().map(|address| headers(address, None)).unwrap_or_default();
+        (headers, Error::from(self)).into_response()
+    }
+}
+
 /// A session to begin with an agent, on the caller's behalf.
 pub(crate) fn new(caller: &Caller, agent: &str) -> New {
     let (agent, principal) = (agent.to_owned(), caller.principal.clone());
@@ -88,6 +145,24 @@ pub(crate) fn new(caller: &Caller, agent: &str) -> New {
 pub(crate) fn said(caller: &Caller, content: Vec<Block>) -> Said {
     let runtime = BTreeMap::from([("time".to_owned(), now().to_string())]);
     Said { content, runtime, actor: caller.principal.clone() }
+}
+
+/// Comes when nobody should wait any longer for what comes of a message: why.
+pub(crate) async fn out_of_patience(app: &App) -> Error {
+    tokio::select! {
+        () = tokio::time::sleep(app.settings.chat_patience) => Error::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "server::timeout",
+            "nothing has come of it yet",
+            "do not say it again: follow the session with `GET /sessions/{id}/events/stream`",
+        ),
+        () = about_to_stop(app) => Error::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "server::stopping",
+            "the server is shutting down; the session goes on when it is up again",
+            "do not say it again: look at the session then",
+        ),
+    }
 }
 
 /// Comes when a server that stops has given runs half of its farewell: there is time left to say where they go on.
@@ -186,7 +261,7 @@ pub(crate) fn not_taken_up() -> Error {
     Error::new(
         StatusCode::CONFLICT,
         "server::not-taken-up",
-        "what was said is kept, but nothing came of it yet",
+        "nothing came of it yet",
         "look at the session, and resume it",
     )
 }

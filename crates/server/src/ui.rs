@@ -24,7 +24,7 @@ use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path};
 use crate::formats::{Named, Vercel};
 use crate::idempotency::Claimed;
-use crate::saying::{self, Where};
+use crate::saying::{self, Unheard, Where};
 use crate::stream::{Begun, Leaving, Source, locate, refuse_last_event_id, respond, say};
 
 /// The longest id of a chat.
@@ -56,7 +56,7 @@ async fn ui_submit(
     headers: HeaderMap,
     claimed: Claimed,
     Json(submission): Json<Submission>,
-) -> Result<Response, Error> {
+) -> Result<Response, Unheard> {
     refuse_last_event_id(&headers)?;
     access::agent(&app, &caller, &agent)?;
     let wish = submission.wish()?;
@@ -70,7 +70,8 @@ async fn ui_submit(
                 false => Where::New(address, New { history, ..saying::new(&caller, &agent) }),
             };
             let begun = say(&app, &caller, &claimed, content, wanted).await?;
-            stream(&app, &caller, agent, &begun, Seq(0)).await
+            let response = stream(&app, &caller, agent, &begun, Seq(0)).await;
+            response.map_err(|error| Unheard::after(&begun.address, error))
         }
         Wish::Decide(decisions) => {
             let first = decide(&app, &caller, &claimed, &address, &decisions).await?;
@@ -78,7 +79,7 @@ async fn ui_submit(
             let run = session.run.as_ref().ok_or_else(nothing_asked)?;
             let begun = locate(&app, &address, run.id).await?;
             // What came before is in the message that the client goes on with.
-            stream(&app, &caller, agent, &begun, first).await
+            Ok(stream(&app, &caller, agent, &begun, first).await?)
         }
     }
 }

@@ -72,3 +72,45 @@ async fn whoever_speaks_gets_the_run_that_has_heard_them() {
         }
     }
 }
+
+#[tokio::test]
+async fn whoever_waits_to_be_heard_is_told_that_it_was_said() {
+    let project = dawdling(600_000);
+    let server = project.serve().start().await;
+    let (_frames, session) = calling(&server).await;
+    let texts = ["one", "two", "three", "four"];
+    let asked = texts.iter().enumerate().map(|(n, text)| ways(&server, &session, text).swap_remove(n));
+    let waiting: Vec<_> = asked.map(|request| tokio::spawn(Answer::to(request))).collect();
+    for text in texts {
+        said(&project, &session, text).await;
+    }
+    server.signal(Signal::TERM);
+    let mut told = Vec::new();
+    for answer in waiting {
+        told.push(answer.await.unwrap());
+    }
+    assert_eq!(told[1].status, 202, "{}", told[1].text());
+    for (n, answer) in told.iter().enumerate().filter(|(n, _)| *n != 1) {
+        assert_eq!(answer.status, 503, "{n}: {}", answer.text());
+        assert_eq!(answer.header(SESSION), Some(session.as_str()), "{n}");
+        assert!(answer.text().contains(&session), "{n}: {}", answer.text());
+        // A client that tries again by itself would say it twice.
+        let retry = (n > 1).then_some("false");
+        assert_eq!(answer.header("x-should-retry"), retry, "{n}");
+    }
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended().await.ran.code, 0);
+}
+
+#[tokio::test]
+async fn nobody_waits_to_be_heard_for_longer_than_the_server_has_patience() {
+    let project = dawdling(600_000);
+    let server = project.serve().env("WEIR_PATIENCE", "1").start().await;
+    let (_frames, session) = calling(&server).await;
+    for (n, request) in ways(&server, &session, "hello?").into_iter().enumerate().filter(|(n, _)| *n != 1) {
+        let answer = Answer::to(request).await;
+        assert_eq!(answer.status, 504, "{n}: {}", answer.text());
+        assert_eq!(answer.header(SESSION), Some(session.as_str()), "{n}");
+        assert_eq!(answer.header("x-should-retry"), (n > 1).then_some("false"), "{n}");
+    }
+}

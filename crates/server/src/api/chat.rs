@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_engine::{Address, Engine, New, Outcome};
-use weir_types::Block;
+use weir_types::{Block, Seq};
 
 use super::content::Content;
 use super::views::TurnView;
@@ -20,7 +20,7 @@ use crate::auth::Caller;
 use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path};
 use crate::idempotency::Claimed;
-use crate::saying::{self, Place, Where, about_to_stop, headers, of_message};
+use crate::saying::{self, Place, Unheard, Where, headers, of_message, out_of_patience};
 
 /// What is said to an agent.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -79,27 +79,25 @@ async fn chat(
     Path(name): Path<String>,
     claimed: Claimed,
     Json(chat): Json<Chat>,
-) -> Result<Response, Error> {
+) -> Result<Response, Unheard> {
     access::agent(&app, &caller, &name)?;
     let (content, wanted) = wanted(&app, &caller, &name, chat).await?;
     let place = Place::of(&app, &claimed, wanted).await?;
     let (address, is_new) = (place.address.clone(), place.is_new());
     let said = place.say(&app, &caller, &claimed, content).await?;
-    tokio::select! {
-        outcome = app.engine.settle(&address) => {
-            let outcome = outcome?;
-            let outcome = if is_new { outcome } else { of_message(&app, &address, said, outcome).await? };
-            Ok(told(&address, &outcome))
-        }
-        () = out_of_patience(&app) => goes_on(&app.engine, &address).await,
-    }
+    let answer = tokio::select! {
+        outcome = outcome(&app, &address, (!is_new).then_some(said)) => outcome.map(|it| told(&address, &it)),
+        _ = out_of_patience(&app) => goes_on(&app.engine, &address).await,
+    };
+    answer.map_err(|error| Unheard::after(&address, error))
 }
 
-/// Comes when nobody should wait any longer.
-async fn out_of_patience(app: &App) {
-    tokio::select! {
-        () = tokio::time::sleep(app.settings.chat_patience) => {}
-        () = about_to_stop(app) => {}
+/// What comes of a session, or of what was said in it there.
+async fn outcome(app: &App, address: &Address, said: Option<Seq>) -> Result<Outcome, Error> {
+    let outcome = app.engine.settle(address).await?;
+    match said {
+        Some(said) => of_message(app, address, said, outcome).await,
+        None => Ok(outcome),
     }
 }
 

@@ -14,6 +14,7 @@ use weir_types::{FailureClass, StopReason};
 use super::answering::ids;
 use crate::error::Error;
 use crate::guard::REQUEST_ID;
+use crate::saying::{self, Unheard};
 use crate::stream::Begun;
 
 /// Too much to do; Anthropic's own status.
@@ -166,6 +167,14 @@ impl From<&Error> for Refused {
             _ => error.code.clone(),
         };
         Self::new(error.status, code, format!("{}: {}", error.message, error.help))
+    }
+}
+
+/// What was said is not to be said again, and can be looked for.
+impl From<Unheard> for Refused {
+    fn from(unheard: Unheard) -> Self {
+        let ids = unheard.said_in().map(|address| Box::new(saying::headers(address, None)));
+        Self { is_said: ids.is_some(), ids, ..Self::from(Error::from(unheard)) }
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use weir_engine::{Address, Approval, Engine, EngineError, Outcome, Update, Updates};
 use weir_kernel::Body;
 use weir_mcp::serving::{Ask, Asking, Given, Incoming, Progress, Refusal};
-use weir_types::{Block, CallId, StopReason, Usage};
+use weir_types::{Block, CallId, Seq, StopReason, Usage};
 
 use super::asked;
 use crate::access;
@@ -19,7 +19,7 @@ use crate::auth::Caller;
 use crate::decisions::{self, Answer, Undecided};
 use crate::error::Error;
 use crate::idempotency::{self, Claimed, UnderWay};
-use crate::saying::{self, Place, Where};
+use crate::saying::{self, Place, Unheard, Where};
 
 /// How long a person who is asked through their client has to answer.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
@@ -146,28 +146,16 @@ async fn converse(
     let (address, before) = (place.address.clone(), place.before);
     let said = place.say(app, caller, claimed, vec![Block::text(arguments.message)]).await?;
     // What is said and what it leads to may be written down together: whoever wants to know how far it is hears all of that.
-    let mut following = Following { updates: app.engine.watch(&address, before), names: BTreeMap::new() };
-    let mut outcome = following.settled(app, &address, caller, incoming).await?;
-    // Whoever sits before the client may decide, if they are someone who may.
-    for _ in 0..ASKED_MAX {
-        let Some(asking) = incoming.asking.as_ref().filter(|_| outcome.stop == StopReason::Approval) else {
-            break;
-        };
-        if !decided(app, caller, asking, &outcome.approvals).await? {
-            break;
-        }
-        outcome = following.settled(app, &address, caller, incoming).await?;
-    }
-    // The session may have gone on since, by others or before the call was repeated.
-    let outcome = saying::of_message(app, &address, said, outcome).await?;
+    let following = Following { updates: app.engine.watch(&address, before), names: BTreeMap::new() };
+    let outcome = following.outcome(app, &address, caller, incoming, said).await;
+    let outcome = outcome.map_err(|error| Unheard::after(&address, error))?;
     Ok((address, outcome))
 }
 
 /// What is told when the server goes before the run is done.
-fn goes_on(address: &Address) -> Error {
-    let message = format!(
-        "the server stops, and the run goes on: call again with the same idempotency key, or in session {address}"
-    );
+fn goes_on() -> Error {
+    let message =
+        "the server stops, and the run goes on: call again with the same idempotency key, or in its session";
     Error::new(StatusCode::SERVICE_UNAVAILABLE, "server::stopping", message, "call again later")
 }
 
@@ -179,6 +167,31 @@ struct Following {
 }
 
 impl Following {
+    /// What came of what was said there, when those have decided who could be asked.
+    async fn outcome(
+        mut self,
+        app: &App,
+        address: &Address,
+        caller: &Caller,
+        incoming: &Incoming,
+        said: Seq,
+    ) -> Result<Outcome, Error> {
+        let mut outcome = self.settled(app, address, caller, incoming).await?;
+        // Whoever sits before the client may decide, if they are someone who may.
+        for _ in 0..ASKED_MAX {
+            let Some(asking) = incoming.asking.as_ref().filter(|_| outcome.stop == StopReason::Approval)
+            else {
+                break;
+            };
+            if !decided(app, caller, asking, &outcome.approvals).await? {
+                break;
+            }
+            outcome = self.settled(app, address, caller, incoming).await?;
+        }
+        // The session may have gone on since, by others or before the call was repeated.
+        saying::of_message(app, address, said, outcome).await
+    }
+
     /// Waits until the session has nothing to do, and tells what it does. Whoever asks for it to stop makes it stop.
     async fn settled(
         &mut self,
@@ -208,7 +221,7 @@ impl Following {
                     is_cancelled = true;
                     engine.cancel(address, &caller.principal).await?;
                 }
-                () = &mut about_to_stop => return Err(goes_on(address)),
+                () = &mut about_to_stop => return Err(goes_on()),
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;
 use crate::idempotency::Claimed;
-use crate::saying::{Place, Where, not_taken_up};
+use crate::saying::{Place, Unheard, Where, not_taken_up, out_of_patience};
 
 /// A run that deals with what was said.
 #[derive(Clone, Debug)]
@@ -53,19 +53,25 @@ impl fmt::Debug for Ahead {
     }
 }
 
-/// Says something, and waits until a run takes it up. The run goes on whatever becomes of whoever waits.
+/// Says something, and waits until a run takes it up, for as long as the server lets clients wait. The run goes on whatever becomes of
+/// whoever waits.
 pub(crate) async fn say(
     app: &App,
     caller: &Caller,
     claimed: &Claimed,
     content: Vec<Block>,
     wanted: Where,
-) -> Result<Begun, Error> {
+) -> Result<Begun, Unheard> {
     let place = Place::of(app, claimed, wanted).await?;
     let (address, before) = (place.address.clone(), place.before);
     let updates = listening(app, &address, before);
     let said = place.say(app, caller, claimed, content).await?;
-    taken_up(app, &address, updates, before, said).await
+    let begun = tokio::select! {
+        biased;
+        begun = taken_up(app, &address, updates, before, said) => begun,
+        why = out_of_patience(app) => Err(why),
+    };
+    begun.map_err(|error| Unheard::after(&address, error))
 }
 
 /// Listens before something is said: what has been there is looked for while it is being written down, and what comes of it

@@ -23,6 +23,7 @@ use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path, Query};
 use crate::formats::{Format, Named, Native};
 use crate::idempotency::Claimed;
+use crate::saying::Unheard;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -86,14 +87,16 @@ async fn chat_stream(
     Query(query): Query<ChatQuery>,
     (headers, claimed): (HeaderMap, Claimed),
     Json(chat): Json<Chat>,
-) -> Result<Response, Error> {
+) -> Result<Response, Unheard> {
     refuse_last_event_id(&headers)?;
     let format = format(query.format.as_deref())?;
     access::agent(&app, &caller, &agent)?;
     let (content, wanted) = wanted(&app, &caller, &agent, chat).await?;
     let begun = say(&app, &caller, &claimed, content, wanted).await?;
     let encoder = format.encoder(Named { agent, run: begun.run }, access::positions(&app, &caller));
-    respond(&app, &caller, &Source::run(&begun), encoder, leaving(query.cancel_on_disconnect)).await
+    let leaving = leaving(query.cancel_on_disconnect);
+    let response = respond(&app, &caller, &Source::run(&begun), encoder, leaving).await;
+    response.map_err(|error| Unheard::after(&begun.address, error))
 }
 
 /// Follow a run, from its start or from where `Last-Event-ID` says.
