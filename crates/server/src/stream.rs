@@ -22,5 +22,5 @@ pub(crate) use self::frame::FrameId;
 pub(crate) use self::item::{Asked, End, Item, Piece};
 #[cfg(test)]
 pub(crate) use self::item::{Reset, Told};
-pub(crate) use self::respond::{Leaving, Source, respond};
+pub(crate) use self::respond::{Source, respond};
 pub(crate) use self::routes::{refuse_last_event_id, routes};

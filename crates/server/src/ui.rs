@@ -25,7 +25,7 @@ use crate::extract::{Json, Path};
 use crate::formats::{Named, Vercel};
 use crate::idempotency::Claimed;
 use crate::saying::{self, Unheard, Where};
-use crate::stream::{Begun, Leaving, Source, locate, refuse_last_event_id, respond, say};
+use crate::stream::{Begun, Source, locate, refuse_last_event_id, respond, say};
 
 /// The longest id of a chat.
 const CHAT_BYTES_MAX: usize = 256;
@@ -70,7 +70,7 @@ async fn ui_submit(
                 false => Where::New(address, New { history, ..saying::new(&caller, &agent) }),
             };
             let begun = say(&app, &caller, &claimed, content, wanted).await?;
-            let response = stream(&app, &caller, agent, &begun, Seq(0)).await;
+            let response = stream(&app, agent, &begun, Seq(0)).await;
             response.map_err(|error| Unheard::after(&begun.address, error))
         }
         Wish::Decide(decisions) => {
@@ -79,7 +79,7 @@ async fn ui_submit(
             let run = session.run.as_ref().ok_or_else(nothing_asked)?;
             let begun = locate(&app, &address, run.id).await?;
             // What came before is in the message that the client goes on with.
-            Ok(stream(&app, &caller, agent, &begun, first).await?)
+            Ok(stream(&app, agent, &begun, first).await?)
         }
     }
 }
@@ -107,7 +107,7 @@ async fn ui_resume(
     access::agent(&app, &caller, &agent)?;
     let address = newest(&app, chat(&caller, &agent, &chat_id)?).await?;
     match running(&app, &address).await? {
-        Some(begun) => stream(&app, &caller, agent, &begun, Seq(0)).await,
+        Some(begun) => stream(&app, agent, &begun, Seq(0)).await,
         None => Ok(StatusCode::NO_CONTENT.into_response()),
     }
 }
@@ -128,16 +128,10 @@ async fn before(
     branch_off(app, claimed, address, at, Prefix::Again).await
 }
 
-async fn stream(
-    app: &App,
-    caller: &Caller,
-    agent: String,
-    begun: &Begun,
-    known: Seq,
-) -> Result<Response, Error> {
+async fn stream(app: &App, agent: String, begun: &Begun, known: Seq) -> Result<Response, Error> {
     let encoder = Box::new(Vercel::new(Named { agent, run: begun.run }));
     let source = Source { known, ..Source::run(begun) };
-    respond(app, caller, &source, encoder, Leaving::GoesOn).await
+    respond(app, &source, encoder, None).await
 }
 
 /// The session of a chat.

@@ -15,7 +15,7 @@ use crate::extract::Json;
 use crate::formats::Encoder;
 use crate::idempotency::Claimed;
 use crate::saying;
-use crate::stream::{Begun, Leaving, Source, respond};
+use crate::stream::{Begun, Source, respond};
 
 /// A request of a vendor's client.
 pub(super) type Incoming = (State<App>, Caller, Claimed, HeaderMap, Json<Value>);
@@ -40,7 +40,7 @@ pub(super) async fn answer<E: Endpoint>(incoming: Incoming) -> Result<Response, 
     let begun = turn::begin(&app, &caller, &claimed, &headers, asked).await?;
     if stream {
         let encoder = endpoint.encoder(agent, &begun);
-        let response = respond(&app, &caller, &Source::run(&begun), encoder, Leaving::GoesOn).await;
+        let response = respond(&app, &Source::run(&begun), encoder, None).await;
         return response.map_err(|error| Refused::from(error).of(&begun));
     }
     let told = collect(&app, &begun).await.map_err(|refused| refused.of(&begun))?;

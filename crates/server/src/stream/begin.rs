@@ -9,6 +9,7 @@ use weir_journal::PAGE_MAX;
 use weir_kernel::{About, Body};
 use weir_types::{Block, Event, Kind, Purpose, RunId, Seq};
 
+use super::respond::Leave;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;
@@ -72,6 +73,25 @@ pub(crate) async fn say(
         why = out_of_patience(app) => Err(why),
     };
     begun.map_err(|error| Unheard::after(&address, error))
+}
+
+/// The same for a client that wants its run to end when it leaves. What it says may be there by then, so that it is waited for what
+/// comes of it whether the client is still there or not.
+pub(crate) async fn say_while_there(
+    app: &App,
+    caller: &Caller,
+    claimed: &Claimed,
+    content: Vec<Block>,
+    wanted: Where,
+) -> Result<(Begun, Leave), Unheard> {
+    let (keeper, caller, claimed) = (app.clone(), caller.clone(), claimed.clone());
+    let saying = app.tasks.spawn(async move {
+        let begun = say(&keeper, &caller, &claimed, content, wanted).await?;
+        // Nobody takes it out of here if the client is gone.
+        let leave = Leave::of(&keeper, &caller, &begun);
+        Ok((begun, leave))
+    });
+    saying.await.unwrap_or_else(|_| Err(Error::bug().into()))
 }
 
 /// Listens before something is said: what has been there is looked for while it is being written down, and what comes of it

@@ -11,10 +11,10 @@ use weir_engine::Address;
 use weir_journal::PAGE_MAX;
 use weir_types::{RunId, Seq};
 
-use super::begin::{Ahead, locate, say};
+use super::begin::{Ahead, locate, say, say_while_there};
 use super::feed::Scope;
 use super::frame::{FrameId, Place};
-use super::respond::{Leaving, Source, last_event_id, respond};
+use super::respond::{Leave, Source, last_event_id, respond};
 use crate::access::{self, Reached};
 use crate::api::chat::{Chat, wanted};
 use crate::app::App;
@@ -92,10 +92,14 @@ async fn chat_stream(
     let format = format(query.format.as_deref())?;
     access::agent(&app, &caller, &agent)?;
     let (content, wanted) = wanted(&app, &caller, &agent, chat).await?;
-    let begun = say(&app, &caller, &claimed, content, wanted).await?;
+    let (begun, leave) = if query.cancel_on_disconnect == Some(true) {
+        let (begun, leave) = say_while_there(&app, &caller, &claimed, content, wanted).await?;
+        (begun, Some(leave))
+    } else {
+        (say(&app, &caller, &claimed, content, wanted).await?, None)
+    };
     let encoder = format.encoder(Named { agent, run: begun.run }, access::positions(&app, &caller));
-    let leaving = leaving(query.cancel_on_disconnect);
-    let response = respond(&app, &caller, &Source::run(&begun), encoder, leaving).await;
+    let response = respond(&app, &Source::run(&begun), encoder, leave).await;
     response.map_err(|error| Unheard::after(&begun.address, error))
 }
 
@@ -123,18 +127,19 @@ async fn run_stream(
     Query(query): Query<RunQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let (format, leaving) = (format(query.format.as_deref())?, leaving(query.cancel_on_disconnect));
+    let (format, cancels) = (format(query.format.as_deref())?, query.cancel_on_disconnect == Some(true));
     let branch = query.branch.as_deref();
-    let Reached { address, agent } = match leaving {
-        Leaving::GoesOn => access::session(&app, &caller, &session, branch).await?,
-        Leaving::Cancels => access::session_to_change(&app, &caller, &session, branch).await?,
+    let Reached { address, agent } = match cancels {
+        false => access::session(&app, &caller, &session, branch).await?,
+        true => access::session_to_change(&app, &caller, &session, branch).await?,
     };
     let agent = agent.unwrap_or_default();
     let run: RunId = run.parse().map_err(|_| Error::missing("run"))?;
     let begun = locate(&app, &address, run).await?;
     let source = Source { seen: last_event_id(&headers)?, ..Source::run(&begun) };
     let encoder = format.encoder(Named { agent, run }, access::positions(&app, &caller));
-    respond(&app, &caller, &source, encoder, leaving).await
+    let leave = cancels.then(|| Leave::of(&app, &caller, &begun));
+    respond(&app, &source, encoder, leave).await
 }
 
 /// Follow a session: every event there is, or after one, and whatever happens from then on. Native frames.
@@ -167,8 +172,7 @@ async fn session_events_stream(
     };
     let source =
         Source { address, scope: Scope::Session, after, seen, known: Seq(0), ahead: Ahead::default() };
-    respond(&app, &caller, &source, Box::new(Native::new(access::positions(&app, &caller))), Leaving::GoesOn)
-        .await
+    respond(&app, &source, Box::new(Native::new(access::positions(&app, &caller))), None).await
 }
 
 /// Where to begin so that the frame comes by: before its event, and before the request whose answer was being given then.
@@ -213,8 +217,4 @@ pub(crate) fn format(word: Option<&str>) -> Result<Format, Error> {
             Error::bad(error.to_string(), "say `?format=` native, openai, anthropic or vercel")
         })
     })
-}
-
-fn leaving(cancel_on_disconnect: Option<bool>) -> Leaving {
-    if cancel_on_disconnect == Some(true) { Leaving::Cancels } else { Leaving::GoesOn }
 }
