@@ -116,3 +116,32 @@ async fn nobody_waits_to_be_heard_for_longer_than_the_server_has_patience() {
         assert_eq!(answer.header("x-should-retry"), (n > 1).then_some("false"), "{n}");
     }
 }
+
+#[tokio::test]
+async fn half_an_answer_does_not_end_like_a_whole_one() {
+    let project = drawling();
+    let server = project.serve().start().await;
+    let message = json!([{ "role": "user", "content": "slow" }]);
+    let chat = json!({ "model": "helper", "messages": message, "stream": true });
+    let messages = json!({ "model": "helper", "max_tokens": 100, "messages": message, "stream": true });
+    let responses = json!({ "model": "helper", "input": "slow", "stream": true });
+    let part = json!({ "type": "text", "text": "slow" });
+    let ui = json!({ "id": "chat", "messages": [{ "role": "user", "parts": [part] }] });
+    let mut streams: Vec<Frames> = Vec::new();
+    for (path, body) in [
+        ("/v1/chat/completions", &chat),
+        ("/v1/messages", &messages),
+        ("/v1/responses", &responses),
+        ("/agents/helper/ui", &ui),
+    ] {
+        let mut frames = server.stream(path, body).await;
+        while !frames.next().await.unwrap().data.contains("This") {}
+        streams.push(frames);
+    }
+    server.signal(Signal::TERM);
+    for (n, mut frames) in streams.into_iter().enumerate() {
+        while frames.next().await.is_some() {}
+        assert!(frames.broken, "{n}");
+    }
+    assert_eq!(server.ended().await.ran.code, 0);
+}

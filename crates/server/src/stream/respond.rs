@@ -88,7 +88,8 @@ pub(crate) async fn respond(
         return Ok((StatusCode::NO_CONTENT, headers).into_response());
     }
     let (address, keep_alive) = (source.address.clone(), app.settings.keep_alive);
-    let sending = Sending { address, frames, leave, stopping: app.stopping.clone(), keep_alive };
+    let (stopping, has_end) = (app.stopping.clone(), source.scope != Scope::Session);
+    let sending = Sending { address, frames, leave, stopping, keep_alive, has_end };
     let body = stream::unfold(Some(sending), |sending| async move { sending?.next().await });
     Ok((headers, Body::from_stream(body)).into_response())
 }
@@ -142,6 +143,8 @@ struct Sending {
     leave: Option<Leave>,
     stopping: CancellationToken,
     keep_alive: Duration,
+    /// Whether there is an end of it that its reader waits for.
+    has_end: bool,
 }
 
 impl Sending {
@@ -151,7 +154,10 @@ impl Sending {
             biased;
             () = self.stopping.cancelled() => {
                 Leave::stay(self.leave);
-                return None;
+                // What ends like a whole answer would be taken for one; what breaks off makes its reader come back. What happens
+                // to a session has no end anyway.
+                let half_told = || (Err(io::Error::other("the server stops")), None);
+                return self.has_end.then(half_told);
             }
             next = tokio::time::timeout(self.keep_alive, self.frames.next()) => next,
         };
