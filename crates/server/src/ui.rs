@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_engine::{Address, EngineError, New};
+use weir_journal::PAGE_MAX;
 use weir_types::{Hasher, Message, Role, Seq, SessionId};
 
 use self::messages::{Decision, Submission, Wish};
@@ -74,12 +75,12 @@ async fn ui_submit(
             response.map_err(|error| Unheard::after(&begun.address, error))
         }
         Wish::Decide(decisions) => {
-            let first = decide(&app, &caller, &claimed, &address, &decisions).await?;
+            let decided = decide(&app, &caller, &claimed, &address, &decisions).await?;
             let session = app.engine.state(&address, None).await?;
             let run = session.run.as_ref().ok_or_else(nothing_asked)?;
             let begun = locate(&app, &address, run.id).await?;
-            // What came before is in the message that the client goes on with.
-            Ok(stream(&app, agent, &begun, first).await?)
+            let known = asked_before(&app, &address, decided).await?;
+            Ok(stream(&app, agent, &begun, known).await?)
         }
     }
 }
@@ -164,7 +165,7 @@ async fn running(app: &App, address: &Address) -> Result<Option<Begun>, Error> {
     }
 }
 
-/// Decides about calls; the event after which they go on.
+/// Decides about calls; an event that comes after whatever they wait for, and before what was decided is done.
 async fn decide(
     app: &App,
     caller: &Caller,
@@ -190,6 +191,29 @@ async fn decide(
         decided = true;
     }
     if decided { Ok(before) } else { Err(nothing_asked()) }
+}
+
+/// What the message has that the client goes on with: everything up to where its calls were asked about. What has come of some of them since, or
+/// of others, by whoever decided that, it may not have heard, and hears now; to hear it twice does no harm.
+async fn asked_before(app: &App, address: &Address, decided: Seq) -> Result<Seq, Error> {
+    let (mut before, mut asked, mut is_first) = (decided.next(), None, true);
+    loop {
+        let page = app.journal.read_back(&address.branch_id(), Some(before), PAGE_MAX).await?;
+        for event in &page {
+            match event.kind.as_str() {
+                "approval.requested" if is_first => (asked, is_first) = (Some(event.seq), false),
+                // Whatever was asked after this, the client was not told with the others.
+                "tool.completed" | "tool.failed" => is_first = true,
+                "assistant.message" if asked.is_some() => return Ok(asked.unwrap_or(decided)),
+                "run.started" => return Ok(asked.unwrap_or(decided)),
+                _ => {}
+            }
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE_MAX => before = last.seq,
+            _ => return Ok(asked.unwrap_or(decided)),
+        }
+    }
 }
 
 fn nothing_asked() -> Error {

@@ -1,5 +1,6 @@
 //! What is said, by whichever route: whoever says it hears what comes of that and of nothing else, and if not, is told where it is.
 
+mod chats;
 mod leaving;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,0 +1,72 @@
+//! Chats of the AI SDK: decisions, what is tried again, and what is not taken.
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use crate::kit::{Answer, Project, Server, within};
+
+fn user(text: &str) -> Value {
+    json!({ "id": "u", "role": "user", "parts": [{ "type": "text", "text": text }] })
+}
+
+fn agent(text: &str) -> Value {
+    json!({ "id": "a", "role": "assistant", "parts": [{ "type": "text", "text": text }] })
+}
+
+async fn submit(server: &Server, agent: &str, messages: Value) -> Answer {
+    server.post(&format!("/agents/{agent}/ui"), &json!({ "id": "chat", "messages": messages })).await
+}
+
+/// The parts of a stream that was read to its end.
+fn parts(answer: &Answer) -> Vec<Value> {
+    let data = answer.text().lines().filter_map(|line| line.strip_prefix("data: "));
+    data.filter(|data| *data != "[DONE]").map(|data| serde_json::from_str(data).unwrap()).collect()
+}
+
+fn of<'a>(parts: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    parts.iter().filter(|part| part["type"] == kind).collect()
+}
+
+/// A message of the agent in which calls were decided about.
+fn decided(asked: &[&Value]) -> Value {
+    let part = |asked: &&Value| {
+        json!({
+            "type": "dynamic-tool", "toolName": "refund", "toolCallId": asked["toolCallId"], "input": {},
+            "state": "approval-responded", "approval": { "id": asked["approvalId"], "approved": true },
+        })
+    };
+    json!({ "id": "m", "role": "assistant", "parts": asked.iter().map(part).collect::<Vec<_>>() })
+}
+
+#[tokio::test]
+async fn what_came_of_a_call_that_was_approved_elsewhere_is_told_in_the_chat() {
+    let project = Project::new();
+    let careful = include_str!("../kit/project/careful.yaml").replace("careful", "pair");
+    project.write("agents/pair/spec.yaml", &careful);
+    project.write(
+        "models/pair.yaml",
+        "replies:\n  - when: { user: '^refund' }\n    say: \"Both.\"\n    call: [{ tool: refund, input: { amount: \"1\" } }, { tool: refund, input: { amount: \"2\" } }]\n  - when: { tool: refund }\n    say: \"Done.\"\n",
+    );
+    project.build();
+    let server = project.serve().start().await;
+    let told = submit(&server, "pair", json!([user("refund")])).await;
+    let session = told.header("x-weir-session").unwrap();
+    let told = parts(&told);
+    let asked = of(&told, "tool-approval-request");
+    let [first, second] = asked[..] else { panic!("{told:?}") };
+    let call = first["approvalId"].as_str().unwrap();
+    let path = format!("/sessions/{session}/approvals/{call}");
+    server.post(&path, &json!({ "decision": "allow" })).await.ok();
+    let done = async {
+        while !project.events(session).iter().any(|event| event["kind"] == "tool.completed") {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    within("the first call", done).await;
+    let told = submit(&server, "pair", json!([user("refund"), decided(&[second])])).await;
+    let told = parts(&told);
+    let outputs: Vec<&Value> =
+        of(&told, "tool-output-available").iter().map(|part| &part["toolCallId"]).collect();
+    assert_eq!(outputs, [&first["toolCallId"], &second["toolCallId"]], "{told:?}");
+    assert!(of(&told, "tool-input-available").is_empty() && of(&told, "start").is_empty(), "{told:?}");
+}
