@@ -13,7 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_engine::{Address, EngineError, New};
 use weir_journal::PAGE_MAX;
-use weir_types::{Hasher, Message, Role, Seq, SessionId};
+use weir_types::{Hasher, Message, Role, RunId, Seq, SessionId};
 
 use self::messages::{Decision, Submission, Wish};
 use crate::access;
@@ -75,10 +75,8 @@ async fn ui_submit(
             response.map_err(|error| Unheard::after(&begun.address, error))
         }
         Wish::Decide(decisions) => {
-            let decided = decide(&app, &caller, &claimed, &address, &decisions).await?;
-            let session = app.engine.state(&address, None).await?;
-            let run = session.run.as_ref().ok_or_else(nothing_asked)?;
-            let begun = locate(&app, &address, run.id).await?;
+            let (run, decided) = decide(&app, &caller, &claimed, &address, &decisions).await?;
+            let begun = locate(&app, &address, run).await?;
             let known = asked_before(&app, &address, decided).await?;
             Ok(stream(&app, agent, &begun, known).await?)
         }
@@ -165,32 +163,52 @@ async fn running(app: &App, address: &Address) -> Result<Option<Begun>, Error> {
     }
 }
 
-/// Decides about calls; an event that comes after whatever they wait for, and before what was decided is done.
+/// Decides about calls; the run they belong to, which may be over by then, and an event of it that comes after whatever they wait for.
 async fn decide(
     app: &App,
     caller: &Caller,
     claimed: &Claimed,
     address: &Address,
     made: &[Decision],
-) -> Result<Seq, Error> {
-    if let Some((_, seq)) = claimed.earlier() {
-        return Ok(Seq(seq.0.saturating_sub(1)));
+) -> Result<(RunId, Seq), Error> {
+    if let Some((there, seq)) = claimed.earlier() {
+        return decided_earlier(app, address, (&there, seq)).await;
     }
     let engine = claimed.engine(app);
     let asked = match engine.approvals(address).await {
         Err(EngineError::NoSession(_)) => Vec::new(),
         asked => asked?,
     };
-    let before = app.journal.head(&address.branch_id()).await?.map_or(Seq(0), |head| head.seq);
     // Whatever else is in the message was decided before.
-    let open = made.iter().filter(|decision| asked.iter().any(|approval| approval.id == decision.call));
-    let mut decided = false;
+    let open: Vec<_> =
+        made.iter().filter(|decision| asked.iter().any(|approval| approval.id == decision.call)).collect();
+    if open.is_empty() {
+        return Err(nothing_asked());
+    }
+    let session = app.engine.state(address, None).await?;
+    let run = session.run.ok_or_else(nothing_asked)?.id;
     for Decision { call, approved, reason } in open {
         let answer = if *approved { Answer::yes() } else { Answer::No { message: reason.clone() } };
         decisions::decide(&engine, caller, address, *call, &asked, answer).await?;
-        decided = true;
     }
-    if decided { Ok(before) } else { Err(nothing_asked()) }
+    Ok((run, session.seq))
+}
+
+/// The same for what the same request has decided before: here, or in a session behind this one.
+async fn decided_earlier(
+    app: &App,
+    address: &Address,
+    (there, seq): (&Address, Seq),
+) -> Result<(RunId, Seq), Error> {
+    if there == address {
+        let decided = app.journal.read(&address.branch_id(), Seq(seq.0.saturating_sub(1)), 1).await?;
+        if let Some(run) = decided.first().and_then(saying::run_of) {
+            return Ok((run, seq));
+        }
+    }
+    let session = app.engine.state(address, None).await?;
+    let run = session.run.map(|run| run.id).or(session.ended.map(|ended| ended.run));
+    Ok((run.ok_or_else(nothing_asked)?, session.seq))
 }
 
 /// What the message has that the client goes on with: everything up to where its calls were asked about. What has come of some of them since, or

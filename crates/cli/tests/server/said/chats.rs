@@ -70,3 +70,21 @@ async fn what_came_of_a_call_that_was_approved_elsewhere_is_told_in_the_chat() {
     assert_eq!(outputs, [&first["toolCallId"], &second["toolCallId"]], "{told:?}");
     assert!(of(&told, "tool-input-available").is_empty() && of(&told, "start").is_empty(), "{told:?}");
 }
+
+#[tokio::test]
+async fn a_decision_that_is_sent_again_is_answered_again() {
+    let server = Project::new().serve().start().await;
+    let told = parts(&submit(&server, "careful", json!([user("refund 5")])).await);
+    let messages = json!([user("refund 5"), decided(&of(&told, "tool-approval-request"))]);
+    let decide = || {
+        let body = json!({ "id": "chat", "messages": messages });
+        Answer::to(server.posting("/agents/careful/ui", &body).header("idempotency-key", "k"))
+    };
+    let first = decide().await;
+    assert!(first.text().contains("Done"), "{}", first.text());
+    let again = decide().await;
+    assert_eq!((again.status.as_u16(), again.text()), (200, first.text()));
+    // Whatever was said since.
+    submit(&server, "careful", json!([user("refund 5"), agent("Done"), user("hello")])).await;
+    assert_eq!(decide().await.text(), first.text());
+}
