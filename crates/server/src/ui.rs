@@ -19,7 +19,7 @@ use self::messages::{Decision, Submission, Wish};
 use crate::access;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::branches::{Prefix, before_said, branch_off, newest};
+use crate::branches::{NO_SUCH_MESSAGE, Prefix, before_said, branch_off, newest};
 use crate::decisions::{self, Answer};
 use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path};
@@ -38,7 +38,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
 /// Say something in a chat of the AI SDK, or decide about a call: its chat transport's `api`.
 ///
 /// Of the messages, only the newest is said when the chat is known; those before it begin one that is not. `regenerate-message`, or a message of the
-/// user that is changed (`submit-message` with its `messageId`), forks the session before that message, and the chat goes on there.
+/// user that is changed (`submit-message` with its `messageId`), forks the session before that message, and the chat goes on there; one that never arrived is said.
 #[utoipa::path(
     post,
     path = "/agents/{name}/ui",
@@ -111,7 +111,8 @@ async fn ui_resume(
     }
 }
 
-/// Another way for a chat, that begins after this much of it.
+/// Another way for a chat, that begins after this much of it; or the same, if that is all there is: then it never arrived what the client
+/// tries to have answered again.
 async fn before(
     app: &App,
     claimed: &Claimed,
@@ -123,8 +124,21 @@ async fn before(
         return Ok(earlier);
     }
     let said = history.iter().filter(|message| message.role == Role::User).count();
-    let at = before_said(app, address, said + 1).await?;
-    branch_off(app, claimed, address, at, Prefix::Again).await
+    match before_said(app, address, said + 1).await {
+        Ok(at) => branch_off(app, claimed, address, at, Prefix::Again).await,
+        Err(error) if error.code == NO_SUCH_MESSAGE && is_all_there(app, address, said).await? => {
+            Ok(address.clone())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether so much was said there; what would come after it was not.
+async fn is_all_there(app: &App, address: &Address, said: usize) -> Result<bool, Error> {
+    match before_said(app, address, said).await {
+        Err(error) if error.code == NO_SUCH_MESSAGE => Ok(said == 0),
+        there => there.map(|_| true),
+    }
 }
 
 async fn stream(app: &App, agent: String, begun: &Begun, known: Seq) -> Result<Response, Error> {

@@ -88,3 +88,30 @@ async fn a_decision_that_is_sent_again_is_answered_again() {
     submit(&server, "careful", json!([user("refund 5"), agent("Done"), user("hello")])).await;
     assert_eq!(decide().await.text(), first.text());
 }
+
+#[tokio::test]
+async fn what_never_arrived_is_said_when_it_is_tried_again() {
+    let server = Project::new().serve().start().await;
+    let said = |texts: &[&str]| {
+        let mut messages: Vec<Value> =
+            texts.iter().flat_map(|text| [user(text), agent("An answer.")]).collect();
+        messages.pop();
+        messages
+    };
+    submit(&server, "helper", said(&["one"]).into()).await;
+    // `regenerate()`, and `sendMessage()` without anything new.
+    for (trigger, texts) in
+        [("regenerate-message", &["one", "two"][..]), ("submit-message", &["one", "two", "three"])]
+    {
+        let body = json!({ "id": "chat", "messages": said(texts), "trigger": trigger, "messageId": "u" });
+        let told = server.post("/agents/helper/ui", &body).await;
+        assert_eq!(told.status, 200, "{trigger}: {}", told.text());
+        let last = texts.last().unwrap();
+        assert!(told.text().contains(&format!("You said: {last}")), "{}", told.text());
+        assert!(!told.header("x-weir-session").unwrap().contains('@'), "nothing is said again");
+    }
+    // What has a gap in it is none of this chat.
+    let body = json!({ "id": "chat", "messages": said(&["1", "2", "3", "4", "5"]), "trigger": "regenerate-message" });
+    let refused = server.post("/agents/helper/ui", &body).await;
+    assert_eq!(refused.error(), (409, "server::no-such-message".to_owned()));
+}
