@@ -21,6 +21,7 @@ mod guard;
 mod idempotency;
 pub mod ingest;
 mod mcp;
+mod media;
 mod metrics;
 mod saying;
 mod serve;

@@ -115,3 +115,57 @@ async fn what_never_arrived_is_said_when_it_is_tried_again() {
     let refused = server.post("/agents/helper/ui", &body).await;
     assert_eq!(refused.error(), (409, "server::no-such-message".to_owned()));
 }
+
+#[tokio::test]
+async fn media_are_checked_wherever_they_are_sent() {
+    let server = Project::new().serve().start().await;
+    let api = |kind: &str, media_type: &str, source: &str, content: &str| {
+        let block = json!({ "type": kind, "media_type": media_type, source: content });
+        ("/agents/helper/chat", json!({ "message": [{ "type": "text", "text": "look" }, block] }))
+    };
+    let ui = |media_type: &str, url: &str| {
+        let file = json!({ "type": "file", "mediaType": media_type, "url": url });
+        let message = json!({ "role": "user", "parts": [{ "type": "text", "text": "look" }, file] });
+        ("/agents/helper/ui", json!({ "id": "chat", "messages": [message] }))
+    };
+    let long = format!("https://a.example/{}", "x".repeat(3_000));
+    for (path, body) in [
+        api("image", "image/png", "base64", "%%%"),
+        api("image", "image/png", "base64", ""),
+        api("image", "nonsense", "base64", "AAAA"),
+        api("image", "nonsense", "url", "https://a.example/a.png"),
+        api("image", "image/png", "url", "file:///etc/passwd"),
+        api("image", "image/png", "url", "https://a.example/a b"),
+        api("image", "image/png", "url", &long),
+        api("document", "application/pdf", "base64", "%%%"),
+        api("document", "nonsense", "base64", "AAAA"),
+        api("document", "application/pdf", "url", "javascript:alert(1)"),
+        api("document", "text/plain", "base64", "/w=="),
+        ui("image/png", "data:image/png;base64,%%%"),
+        ui("image/png", "data:image/png;base64,"),
+        ui("nonsense", "data:nonsense;base64,AAAA"),
+        ui("image/bmp", "data:image/bmp;base64,AAAA"),
+        ui("application/zip", "https://a.example/a.zip"),
+        ui("image/png", "file:///etc/passwd"),
+        ui("image/png", "https://a.example/a b"),
+        ui("image/png", &long),
+    ] {
+        let refused = server.post(path, &body).await;
+        assert_eq!(refused.status, 400, "{body}: {}", refused.text());
+        refused.error();
+    }
+    let sessions = server.get("/sessions").await.ok();
+    assert_eq!(sessions["sessions"], json!([]), "nothing of it was written down");
+    for (path, body) in [
+        api("image", "image/png", "base64", "AA=="),
+        api("image", "image/webp", "url", "https://a.example/a"),
+        api("document", "application/pdf", "url", "https://a.example/a"),
+        api("document", "text/plain", "base64", "aGVsbG8="),
+        ui("image/png", "data:image/png;base64,AA=="),
+        ui("text/plain", "data:text/plain;charset=utf-8;base64,aGVsbG8="),
+        ui("application/pdf", "https://a.example/a"),
+    ] {
+        let taken = server.post(path, &body).await;
+        assert_eq!(taken.status, 200, "{body}: {}", taken.text());
+    }
+}
