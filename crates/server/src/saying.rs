@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use weir_engine::{Address, New, Outcome, Said};
+use weir_engine::{Address, EngineError, New, Outcome, Said};
 use weir_journal::now;
 use weir_kernel::{About, Body};
 use weir_types::{Block, BranchId, Event, Explain, Kind, Purpose, RunId, Seq};
@@ -14,6 +14,9 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;
 use crate::idempotency::Claimed;
+
+/// The most messages that a session begins with: each becomes an event, and more than this at once are no conversation.
+pub(crate) const MESSAGES_MAX: usize = 1_000;
 
 /// How many events are looked at together; the first of them is nearly always the one.
 const EVENTS_AT_ONCE: usize = 8;
@@ -82,7 +85,11 @@ impl Place {
         let (engine, said) = (claimed.engine(app), said(caller, content));
         Ok(match self.how {
             How::Earlier(seq) => seq,
-            How::New(new) => engine.begin(&self.address, *new, said).await?,
+            How::New(new) => match engine.begin(&self.address, *new, said.clone()).await {
+                // Somebody who says something there at the same time was quicker to begin it.
+                Err(EngineError::Exists(_)) => engine.say(&self.address, said).await?,
+                begun => begun?,
+            },
             How::Known => engine.say(&self.address, said).await?,
         })
     }

@@ -25,7 +25,7 @@ use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path};
 use crate::formats::{Named, Vercel};
 use crate::idempotency::Claimed;
-use crate::saying::{self, Unheard, Where};
+use crate::saying::{self, MESSAGES_MAX, Unheard, Where};
 use crate::stream::{Begun, Source, locate, refuse_last_event_id, respond, say};
 
 /// The longest id of a chat.
@@ -68,6 +68,7 @@ async fn ui_submit(
             let wanted = match is_known {
                 true if is_again => Where::Known(before(&app, &claimed, &address, &history).await?),
                 true => Where::Known(address),
+                false if history.len() >= MESSAGES_MAX => return Err(too_long(history.len() + 1).into()),
                 false => Where::New(address, New { history, ..saying::new(&caller, &agent) }),
             };
             let begun = say(&app, &caller, &claimed, content, wanted).await?;
@@ -246,6 +247,14 @@ async fn asked_before(app: &App, address: &Address, decided: Seq) -> Result<Seq,
             _ => return Ok(asked.unwrap_or(decided)),
         }
     }
+}
+
+/// A chat that is known here may be as long as it likes: nothing of it is written down again.
+fn too_long(messages: usize) -> Error {
+    Error::bad(
+        format!("the chat is new here and has {messages} messages, and {MESSAGES_MAX} is the most"),
+        "send less of the past",
+    )
 }
 
 fn nothing_asked() -> Error {

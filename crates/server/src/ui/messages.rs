@@ -159,7 +159,7 @@ impl UiMessage {
 impl Part {
     fn block(&self) -> Result<Option<Block>, Error> {
         match (self.r#type.as_str(), &self.text, &self.url) {
-            ("text", Some(text), _) => Ok((!text.is_empty()).then(|| Block::text(text.clone()))),
+            ("text", Some(text), _) => Ok((!text.trim().is_empty()).then(|| Block::text(text.clone()))),
             ("file", _, Some(url)) => self.file(url).map(Some),
             _ => Ok(None),
         }

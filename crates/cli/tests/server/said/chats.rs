@@ -169,3 +169,36 @@ async fn media_are_checked_wherever_they_are_sent() {
         assert_eq!(taken.status, 200, "{body}: {}", taken.text());
     }
 }
+
+#[tokio::test]
+async fn of_those_who_begin_a_chat_at_once_everybody_is_heard() {
+    let server = Project::new().serve().start().await;
+    let texts: Vec<String> = (0..6).map(|n| format!("hello {n}")).collect();
+    let answers = join_all(texts.iter().map(|text| submit(&server, "helper", json!([user(text)])))).await;
+    let session = answers[0].header("x-weir-session").unwrap_or_else(|| panic!("{}", answers[0].text()));
+    let runs = super::heard(&server.project.events(session));
+    for (text, answer) in texts.iter().zip(&answers) {
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert!(runs[answer.header("x-weir-run").unwrap()].contains(text), "{text}: {runs:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_says_nothing_is_refused() {
+    let server = Project::new().serve().start().await;
+    let refused = submit(&server, "helper", json!([user(" \n\t")])).await;
+    assert_eq!(refused.error().0, 400);
+}
+
+#[tokio::test]
+async fn a_chat_begins_with_so_much_history_and_no_more() {
+    let server = Project::new().serve().start().await;
+    let long = |messages: usize| -> Value {
+        (0..messages).map(|n| if n % 2 == 0 { user("hi") } else { agent("Hello.") }).collect()
+    };
+    let refused = submit(&server, "helper", long(1_001)).await;
+    assert_eq!(refused.error().0, 400);
+    // A chat that is known here may be as long as it likes: nothing of it is written down again.
+    submit(&server, "helper", json!([user("hi")])).await;
+    assert_eq!(submit(&server, "helper", long(1_001)).await.status, 200);
+}
