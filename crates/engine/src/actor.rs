@@ -74,8 +74,15 @@ pub(crate) enum Command {
     },
 }
 
-/// Told when what was asked for is durable: the newest event's place.
+/// Told when what was asked for is durable: the place of the last event that came in with it, or of the newest one.
 pub(crate) type Reply = oneshot::Sender<Result<Seq, EngineError>>;
+
+/// A reply to be given when the draft is written down.
+struct Owed {
+    reply: Reply,
+    /// What it is about: the draft's nth fact, from 1; everything, if there is none.
+    fact: Option<usize>,
+}
 
 /// What a session's task is doing, for those who wait for it.
 #[derive(Clone, Debug)]
@@ -168,7 +175,7 @@ pub(crate) struct Actor {
     /// The files, as the calls under way see them.
     files: Option<Arc<SessionFiles>>,
     commands: mpsc::Receiver<Command>,
-    replies: Vec<Reply>,
+    replies: Vec<Owed>,
     /// Someone asked to go on; not written down yet.
     resuming: Option<Resume>,
     /// A call waits for what others have set aside.
@@ -230,8 +237,8 @@ impl Actor {
     pub(crate) async fn run(mut self) {
         let lived = self.live_through().await;
         if let Err(error) = &lived {
-            for reply in self.replies.drain(..) {
-                let _ = reply.send(Err(error.clone()));
+            for owed in self.replies.drain(..) {
+                let _ = owed.reply.send(Err(error.clone()));
             }
             self.standing.send_replace(Standing::Failed(error.clone()));
             self.refuse_rest(error);

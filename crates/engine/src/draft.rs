@@ -44,6 +44,17 @@ impl Draft {
         self.events.is_empty()
     }
 
+    /// How many facts are in it. They keep their order, however often the draft is made again.
+    pub(crate) fn facts(&self) -> usize {
+        self.events.iter().filter(|drafted| drafted.nature == Nature::Fact).count()
+    }
+
+    /// How many events there are up to the nth fact, from 1.
+    pub(crate) fn up_to_fact(&self, nth: usize) -> Option<usize> {
+        let mut facts = self.events.iter().enumerate().filter(|(_, drafted)| drafted.nature == Nature::Fact);
+        facts.nth(nth.checked_sub(1)?).map(|(at, _)| at + 1)
+    }
+
     /// Adds an event and folds it. Its time is fixed here, so that the fold is the same as a later reader's.
     pub(crate) fn add(&mut self, session: &mut Session, body: Body, about: About, nature: Nature) {
         self.add_beside(session, body, about, nature, None);
@@ -103,10 +114,6 @@ impl Draft {
             let beside = Beside { id: id_of(&fact.body), parts: fact.beside };
             self.add_with(session, fact.body, fact.about, Nature::Fact, beside);
         }
-    }
-
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
     }
 }
 

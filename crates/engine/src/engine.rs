@@ -9,7 +9,7 @@ use weir_kernel::{
     Allowance, Body, ExternalSignal, FileWritten, RunCancelRequested, Session, SessionClosed, SessionCreated,
     SessionHalted, SessionUpdated, UserMessage, Verdict,
 };
-use weir_types::{Block, BranchId, BranchName, EventId, Json, Message, Seq, Who};
+use weir_types::{Block, BranchId, BranchName, EventId, Json, Message, RunId, Seq, Who};
 use weir_workspace::{Change, Files};
 
 use crate::actor::{Command, Resume, attrs, within_budgets};
@@ -124,7 +124,7 @@ impl Engine {
         Address::main(mint_session())
     }
 
-    /// Begins a session with something said. Durable when it returns; see [`Engine::settle`] for what comes of it.
+    /// Begins a session with something said. Durable when it returns, at the place it returns; see [`Engine::settle`] for what comes of it.
     ///
     /// # Errors
     /// When the agent cannot be had, or nothing can be written down.
@@ -152,7 +152,7 @@ impl Engine {
         self.command(address, bodies, &actor).await
     }
 
-    /// Says something to a session and runs it here. Durable when it returns.
+    /// Says something to a session and runs it here. Durable when it returns, at the place it returns.
     ///
     /// # Errors
     /// [`EngineError::Owned`] when another process runs it; then nothing was said.
@@ -293,6 +293,19 @@ impl Engine {
     /// When there is no such session, or it is closed.
     pub async fn cancel(&self, address: &Address, actor: &str) -> Result<Seq, EngineError> {
         self.input(address, RunCancelRequested {}, actor).await
+    }
+
+    /// Asks this run of a session to stop, if it is not over: another one that has begun since goes on, and nothing is written down.
+    ///
+    /// # Errors
+    /// When there is no such session, or it is closed.
+    pub async fn cancel_run(
+        &self,
+        address: &Address,
+        run: RunId,
+        actor: &str,
+    ) -> Result<Option<Seq>, EngineError> {
+        input::cancel_run(&self.0, address, run, &self.by(actor)).await
     }
 
     /// Stops a session until it is resumed.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use weir_journal::{AppendError, Appended, Expected, Key, Ownership, Part};
-use weir_kernel::{About, Body, Lifecycle};
-use weir_types::{EventId, Seq, StopReason};
+use weir_kernel::{About, Body, Lifecycle, RunCancelRequested, Session};
+use weir_types::{EventId, RunId, Seq, StopReason};
 
 use crate::actor::{Command, Reply, Standing, attrs};
 use crate::address::Address;
@@ -91,6 +91,21 @@ pub(crate) async fn post_all(
     Ok(append_at_head(shared, address, &bodies, by, None).await?.last)
 }
 
+/// Asks a run to stop, unless it is over by then. It is appended right after what it was checked against, and not when the session's
+/// task comes to it: that may be at the next run.
+pub(crate) async fn cancel_run(
+    shared: &Shared,
+    address: &Address,
+    run: RunId,
+    by: &By,
+) -> Result<Option<Seq>, EngineError> {
+    let bodies = [RunCancelRequested {}.into()];
+    hooks::ask(shared, address, &bodies, &by.actor).await?;
+    let is_there = |session: &Session| session.run.as_ref().is_some_and(|there| there.id == run);
+    let appended = append_if(shared, address, &bodies, by, None, is_there).await?;
+    Ok(appended.map(|appended| appended.last))
+}
+
 /// Appends right after what it was checked against, however often others come first.
 pub(crate) async fn append_at_head(
     shared: &Shared,
@@ -99,9 +114,22 @@ pub(crate) async fn append_at_head(
     by: &By,
     key: Option<&Key>,
 ) -> Result<Appended, EngineError> {
+    let appended = append_if(shared, address, bodies, by, key, |_| true).await?;
+    appended.ok_or_else(|| EngineError::NoSession(address.clone()))
+}
+
+/// The same, if the session is still as it should be; nothing is appended if it is not.
+async fn append_if(
+    shared: &Shared,
+    address: &Address,
+    bodies: &[Body],
+    by: &By,
+    key: Option<&Key>,
+    fits: impl Fn(&Session) -> bool,
+) -> Result<Option<Appended>, EngineError> {
     let mut last = None;
     for _ in 0..TRIES_MAX {
-        match append(shared, address, bodies, by, key).await {
+        match append(shared, address, bodies, by, key, &fits).await {
             Err(EngineError::Append(error)) if matches!(*error, AppendError::Conflict { .. }) => {
                 last = Some(EngineError::Append(error));
             }
@@ -117,7 +145,8 @@ async fn append(
     bodies: &[Body],
     by: &By,
     key: Option<&Key>,
-) -> Result<Appended, EngineError> {
+    fits: impl Fn(&Session) -> bool,
+) -> Result<Option<Appended>, EngineError> {
     let journal = &*shared.setup.journal;
     let loaded = store::load(journal, address).await?;
     let Some(loaded) = loaded.filter(|loaded| loaded.session.created.is_some()) else {
@@ -128,6 +157,9 @@ async fn append(
     draft.preface(&mut session, loaded.preface);
     if let Lifecycle::Closed(_) = session.lifecycle {
         return Err(EngineError::Closed(address.clone()));
+    }
+    if !fits(&session) {
+        return Ok(None);
     }
     let at_work = session.active_run().is_some() || session.has_errands_to_run();
     if bodies.iter().any(changes_files) && at_work {
@@ -150,7 +182,7 @@ async fn append(
         attrs: Some(attrs(&session)),
     };
     let appended = journal.append(std::iter::once(part).chain(others).collect()).await?;
-    appended.into_iter().next().ok_or_else(|| EngineError::NoSession(address.clone()))
+    appended.into_iter().next().map(Some).ok_or_else(|| EngineError::NoSession(address.clone()))
 }
 
 /// Whether it decides about a call. Of two who do, the first one counts and the second one is told, whoever runs the session: it

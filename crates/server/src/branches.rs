@@ -14,6 +14,9 @@ use crate::stream::Begun;
 /// How often another name is tried when somebody else was quicker.
 const TRIES_MAX: u32 = 16;
 
+/// The code of an error: less was said than what is to be said again.
+pub(crate) const NO_SUCH_MESSAGE: &str = "server::no-such-message";
+
 /// What branches are called: this, and a number that grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prefix {
@@ -172,7 +175,7 @@ fn is_of_user(event: &Event) -> bool {
 fn no_such_message() -> Error {
     Error::new(
         StatusCode::CONFLICT,
-        "server::no-such-message",
+        NO_SUCH_MESSAGE,
         "less was said here than what is to be said again",
         "send what the chat has here, up to the message that is to be answered again, or say it as a new message",
     )

@@ -14,7 +14,7 @@ mod progress;
 mod respond;
 mod routes;
 
-pub(crate) use self::begin::{Begun, Turn, begin, begin_at, locate};
+pub(crate) use self::begin::{Begun, locate, say};
 pub(crate) use self::feed::Feed;
 pub(crate) use self::frame::Chunk;
 #[cfg(test)]
@@ -22,5 +22,5 @@ pub(crate) use self::frame::{Frame, FrameId};
 pub(crate) use self::item::{Asked, End, Item, Piece};
 #[cfg(test)]
 pub(crate) use self::item::{Reset, Told};
-pub(crate) use self::respond::{Leaving, Source, respond};
+pub(crate) use self::respond::{Source, respond};
 pub(crate) use self::routes::{refuse_last_event_id, routes};

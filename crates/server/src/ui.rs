@@ -11,20 +11,22 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use weir_engine::{Address, EngineError};
-use weir_types::{Hasher, Message, Role, Seq, SessionId};
+use weir_engine::{Address, EngineError, New};
+use weir_journal::PAGE_MAX;
+use weir_types::{Hasher, Message, Role, RunId, Seq, SessionId};
 
 use self::messages::{Decision, Submission, Wish};
 use crate::access;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::branches::{Prefix, before_said, branch_off, newest};
+use crate::branches::{NO_SUCH_MESSAGE, Prefix, before_said, branch_off, newest};
 use crate::decisions::{self, Answer};
 use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path};
 use crate::formats::{Named, Vercel};
 use crate::idempotency::Claimed;
-use crate::stream::{Begun, Leaving, Source, Turn, begin_at, locate, refuse_last_event_id, respond};
+use crate::saying::{self, MESSAGES_MAX, Unheard, Where};
+use crate::stream::{Begun, Source, locate, refuse_last_event_id, respond, say};
 
 /// The longest id of a chat.
 const CHAT_BYTES_MAX: usize = 256;
@@ -36,7 +38,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
 /// Say something in a chat of the AI SDK, or decide about a call: its chat transport's `api`.
 ///
 /// Of the messages, only the newest is said when the chat is known; those before it begin one that is not. `regenerate-message`, or a message of the
-/// user that is changed (`submit-message` with its `messageId`), forks the session before that message, and the chat goes on there.
+/// user that is changed (`submit-message` with its `messageId`), forks the session before that message, and the chat goes on there; one that never arrived is said.
 #[utoipa::path(
     post,
     path = "/agents/{name}/ui",
@@ -55,7 +57,7 @@ async fn ui_submit(
     headers: HeaderMap,
     claimed: Claimed,
     Json(submission): Json<Submission>,
-) -> Result<Response, Error> {
+) -> Result<Response, Unheard> {
     refuse_last_event_id(&headers)?;
     access::agent(&app, &caller, &agent)?;
     let wish = submission.wish()?;
@@ -63,22 +65,21 @@ async fn ui_submit(
     match wish {
         Wish::Say { history, content, is_again } => {
             let is_known = app.journal.head(&address.branch_id()).await?.is_some();
-            let session = match is_known {
-                true if is_again => Some(before(&app, &claimed, &address, &history).await?),
-                true => Some(address.clone()),
-                false => None,
+            let wanted = match is_known {
+                true if is_again => Where::Known(before(&app, &claimed, &address, &history).await?),
+                true => Where::Known(address),
+                false if history.len() >= MESSAGES_MAX => return Err(too_long(history.len() + 1).into()),
+                false => Where::New(address, New { history, ..saying::new(&caller, &agent) }),
             };
-            let turn = Turn { agent: agent.clone(), session, labels: Default::default(), history, content };
-            let begun = begin_at(&app, &caller, &claimed, turn, address).await?;
-            stream(&app, &caller, agent, &begun, Seq(0)).await
+            let begun = say(&app, &caller, &claimed, content, wanted).await?;
+            let response = stream(&app, agent, &begun, Seq(0)).await;
+            response.map_err(|error| Unheard::after(&begun.address, error))
         }
         Wish::Decide(decisions) => {
-            let first = decide(&app, &caller, &claimed, &address, &decisions).await?;
-            let session = app.engine.state(&address, None).await?;
-            let run = session.run.as_ref().ok_or_else(nothing_asked)?;
-            let begun = locate(&app, &address, run.id).await?;
-            // What came before is in the message that the client goes on with.
-            stream(&app, &caller, agent, &begun, first).await
+            let (run, decided) = decide(&app, &caller, &claimed, &address, &decisions).await?;
+            let begun = locate(&app, &address, run).await?;
+            let known = asked_before(&app, &address, decided).await?;
+            Ok(stream(&app, agent, &begun, known).await?)
         }
     }
 }
@@ -106,12 +107,13 @@ async fn ui_resume(
     access::agent(&app, &caller, &agent)?;
     let address = newest(&app, chat(&caller, &agent, &chat_id)?).await?;
     match running(&app, &address).await? {
-        Some(begun) => stream(&app, &caller, agent, &begun, Seq(0)).await,
+        Some(begun) => stream(&app, agent, &begun, Seq(0)).await,
         None => Ok(StatusCode::NO_CONTENT.into_response()),
     }
 }
 
-/// Another way for a chat, that begins after this much of it.
+/// Another way for a chat, that begins after this much of it; or the same, if that is all there is: then it never arrived what the client
+/// tries to have answered again.
 async fn before(
     app: &App,
     claimed: &Claimed,
@@ -123,20 +125,27 @@ async fn before(
         return Ok(earlier);
     }
     let said = history.iter().filter(|message| message.role == Role::User).count();
-    let at = before_said(app, address, said + 1).await?;
-    branch_off(app, claimed, address, at, Prefix::Again).await
+    match before_said(app, address, said + 1).await {
+        Ok(at) => branch_off(app, claimed, address, at, Prefix::Again).await,
+        Err(error) if error.code == NO_SUCH_MESSAGE && is_all_there(app, address, said).await? => {
+            Ok(address.clone())
+        }
+        Err(error) => Err(error),
+    }
 }
 
-async fn stream(
-    app: &App,
-    caller: &Caller,
-    agent: String,
-    begun: &Begun,
-    known: Seq,
-) -> Result<Response, Error> {
+/// Whether so much was said there; what would come after it was not.
+async fn is_all_there(app: &App, address: &Address, said: usize) -> Result<bool, Error> {
+    match before_said(app, address, said).await {
+        Err(error) if error.code == NO_SUCH_MESSAGE => Ok(said == 0),
+        there => there.map(|_| true),
+    }
+}
+
+async fn stream(app: &App, agent: String, begun: &Begun, known: Seq) -> Result<Response, Error> {
     let encoder = Box::new(Vercel::new(Named { agent, run: begun.run }));
     let source = Source { known, ..Source::run(begun) };
-    respond(app, caller, &source, encoder, Leaving::GoesOn).await
+    respond(app, &source, encoder, None).await
 }
 
 /// The session of a chat.
@@ -169,32 +178,83 @@ async fn running(app: &App, address: &Address) -> Result<Option<Begun>, Error> {
     }
 }
 
-/// Decides about calls; the event after which they go on.
+/// Decides about calls; the run they belong to, which may be over by then, and an event of it that comes after whatever they wait for.
 async fn decide(
     app: &App,
     caller: &Caller,
     claimed: &Claimed,
     address: &Address,
     made: &[Decision],
-) -> Result<Seq, Error> {
-    if let Some((_, seq)) = claimed.earlier() {
-        return Ok(Seq(seq.0.saturating_sub(1)));
+) -> Result<(RunId, Seq), Error> {
+    if let Some((there, seq)) = claimed.earlier() {
+        return decided_earlier(app, address, (&there, seq)).await;
     }
     let engine = claimed.engine(app);
     let asked = match engine.approvals(address).await {
         Err(EngineError::NoSession(_)) => Vec::new(),
         asked => asked?,
     };
-    let before = app.journal.head(&address.branch_id()).await?.map_or(Seq(0), |head| head.seq);
     // Whatever else is in the message was decided before.
-    let open = made.iter().filter(|decision| asked.iter().any(|approval| approval.id == decision.call));
-    let mut decided = false;
+    let open: Vec<_> =
+        made.iter().filter(|decision| asked.iter().any(|approval| approval.id == decision.call)).collect();
+    if open.is_empty() {
+        return Err(nothing_asked());
+    }
+    let session = app.engine.state(address, None).await?;
+    let run = session.run.ok_or_else(nothing_asked)?.id;
     for Decision { call, approved, reason } in open {
         let answer = if *approved { Answer::yes() } else { Answer::No { message: reason.clone() } };
         decisions::decide(&engine, caller, address, *call, &asked, answer).await?;
-        decided = true;
     }
-    if decided { Ok(before) } else { Err(nothing_asked()) }
+    Ok((run, session.seq))
+}
+
+/// The same for what the same request has decided before: here, or in a session behind this one.
+async fn decided_earlier(
+    app: &App,
+    address: &Address,
+    (there, seq): (&Address, Seq),
+) -> Result<(RunId, Seq), Error> {
+    if there == address {
+        let decided = app.journal.read(&address.branch_id(), Seq(seq.0.saturating_sub(1)), 1).await?;
+        if let Some(run) = decided.first().and_then(saying::run_of) {
+            return Ok((run, seq));
+        }
+    }
+    let session = app.engine.state(address, None).await?;
+    let run = session.run.map(|run| run.id).or(session.ended.map(|ended| ended.run));
+    Ok((run.ok_or_else(nothing_asked)?, session.seq))
+}
+
+/// What the message has that the client goes on with: everything up to where its calls were asked about. What has come of some of them since, or
+/// of others, by whoever decided that, it may not have heard, and hears now; to hear it twice does no harm.
+async fn asked_before(app: &App, address: &Address, decided: Seq) -> Result<Seq, Error> {
+    let (mut before, mut asked, mut is_first) = (decided.next(), None, true);
+    loop {
+        let page = app.journal.read_back(&address.branch_id(), Some(before), PAGE_MAX).await?;
+        for event in &page {
+            match event.kind.as_str() {
+                "approval.requested" if is_first => (asked, is_first) = (Some(event.seq), false),
+                // Whatever was asked after this, the client was not told with the others.
+                "tool.completed" | "tool.failed" => is_first = true,
+                "assistant.message" if asked.is_some() => return Ok(asked.unwrap_or(decided)),
+                "run.started" => return Ok(asked.unwrap_or(decided)),
+                _ => {}
+            }
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE_MAX => before = last.seq,
+            _ => return Ok(asked.unwrap_or(decided)),
+        }
+    }
+}
+
+/// A chat that is known here may be as long as it likes: nothing of it is written down again.
+fn too_long(messages: usize) -> Error {
+    Error::bad(
+        format!("the chat is new here and has {messages} messages, and {MESSAGES_MAX} is the most"),
+        "send less of the past",
+    )
 }
 
 fn nothing_asked() -> Error {

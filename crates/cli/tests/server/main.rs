@@ -23,6 +23,7 @@ mod mcp;
 mod readers;
 mod reconnect;
 mod reloading;
+mod said;
 mod seeing;
 mod serving;
 mod stopping;

@@ -124,10 +124,8 @@ async fn an_answer_is_given_again_and_the_chat_goes_on_from_there() {
     let first = changed.header("x-weir-session").unwrap();
     assert!(first.ends_with("@again-3") && !given(&server, first, 1).contains("one"), "{first}");
     // What is not there cannot be said again.
-    for said in [&["one", "two"][..], &["one", "two", "three"]] {
-        let refused = server.post("/agents/helper/ui", &regenerate(said)).await;
-        assert_eq!(refused.error(), (409, "server::no-such-message".to_owned()), "{said:?}");
-    }
+    let refused = server.post("/agents/helper/ui", &regenerate(&["one", "two", "three"])).await;
+    assert_eq!(refused.error(), (409, "server::no-such-message".to_owned()));
     let nothing = server.post("/agents/helper/ui", &regenerate(&[""])).await;
     assert_eq!(nothing.error().0, 400);
     let stream = format!("session:{}", second.split('@').next().unwrap());

@@ -7,7 +7,7 @@ use weir_journal::{AppendError, Attrs, Expected, Ownership, Part, Status};
 use weir_kernel::{CallState, Lifecycle, Session};
 use weir_types::{Explain, Fault, OwnerId, Seq, Timestamp};
 
-use super::{Actor, Hold, Release, Standing};
+use super::{Actor, Hold, Owed, Release, Standing};
 use crate::error::EngineError;
 use crate::owners::Standing as Life;
 use crate::store;
@@ -89,7 +89,7 @@ impl Actor {
     }
 
     async fn committed(&mut self, release: Release) {
-        self.draft.clear();
+        let (before, drafted) = (self.durable, std::mem::take(&mut self.draft));
         self.folded_to(self.session.seq);
         self.hold = match (self.hold, release) {
             (Hold::None, _) | (Hold::Held, Release::Yes) => Hold::None,
@@ -103,9 +103,11 @@ impl Actor {
         }
         self.resuming = None;
         self.is_working();
-        for reply in self.replies.drain(..) {
+        for Owed { reply, fact } in self.replies.drain(..) {
+            // What it has led to may have been written down with it, and what others said.
+            let own = fact.and_then(|nth| drafted.up_to_fact(nth)).map(|count| Seq(before.0 + count as u64));
             // Whoever asked may have gone.
-            let _ = reply.send(Ok(self.durable));
+            let _ = reply.send(Ok(own.unwrap_or(self.durable)));
         }
         if self.durable.0 - self.snapshot.0 >= self.shared.setup.options.snapshot_every {
             self.take_snapshot().await;

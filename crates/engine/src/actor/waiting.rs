@@ -10,7 +10,7 @@ use weir_models::{ModelError, Piece};
 use weir_types::{StopReason, Timestamp};
 
 use super::commit::{Committed, due};
-use super::{Actor, Command, Flow, Release, Reply, Resume, Standing, Stay};
+use super::{Actor, Command, Flow, Owed, Release, Reply, Resume, Standing, Stay};
 use crate::approvals;
 use crate::draft::Nature;
 use crate::error::EngineError;
@@ -183,7 +183,7 @@ impl Actor {
                     let about = by.about(self.about(None));
                     self.draft.add(&mut self.session, body, about, Nature::Fact);
                 }
-                self.replies.push(reply);
+                self.replies.push(Owed { reply, fact: Some(self.draft.facts()) });
             }
             Command::Resume { resume, reply } => self.resume(resume, reply),
             Command::Look { reply } => drop(reply.send(Ok(self.durable))),
@@ -236,7 +236,7 @@ impl Actor {
             return;
         }
         self.resuming = Some(resume);
-        self.replies.push(reply);
+        self.replies.push(Owed { reply, fact: None });
         self.go_on();
     }
 

@@ -45,3 +45,23 @@ async fn a_turn_with_a_tool_is_four_commits() {
         ]
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn whoever_says_something_is_told_where_that_is() {
+    let world = World::new();
+    world.agent("helper", vec![on_user("", "Yes.")], &[]);
+    let process = world.start().await;
+    let address = process.engine.new_address();
+    let first = process.engine.begin(&address, new("helper"), said("one")).await.unwrap();
+    process.engine.settle(&address).await.unwrap();
+    // What it leads to is written down together with it, and so is what others say.
+    let (second, third) =
+        tokio::join!(process.engine.say(&address, said("two")), process.engine.say(&address, said("three")));
+    process.engine.settle(&address).await.unwrap();
+    let events = world.events(&address).await;
+    for (seq, text) in [(first, "one"), (second.unwrap(), "two"), (third.unwrap(), "three")] {
+        let event = events.iter().find(|event| event.seq == seq).unwrap();
+        let payload = String::from_utf8_lossy(&event.payload);
+        assert!(event.kind.as_str() == "user.message" && payload.contains(text), "{event:?}");
+    }
+}

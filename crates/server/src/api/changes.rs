@@ -10,7 +10,6 @@ use weir_engine::{Address, Engine, EngineError};
 use weir_kernel::Allowance;
 use weir_types::{NanoUsd, Seq, Who};
 
-use super::chat::said;
 use super::content::Content;
 use super::views::ChangedView;
 use super::{Asking, BranchQuery};
@@ -21,6 +20,7 @@ use crate::branches;
 use crate::error::{Error, ErrorBody};
 use crate::extract::Json;
 use crate::idempotency::Claimed;
+use crate::saying::said;
 
 /// The longest name of a signal, and the longest reason, in characters.
 const WORDS_CHARS_MAX: usize = 1_000;

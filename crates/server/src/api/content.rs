@@ -5,9 +5,10 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
-use weir_types::{Block, Source, View};
+use weir_types::Block;
 
 use crate::error::Error;
+use crate::media::{self, Sent, Unfit};
 
 /// What is said.
 #[derive(Debug, Deserialize)]
@@ -116,34 +117,32 @@ impl Part {
             )
         };
         let Self { r#type, text, media_type, title, base64, url } = self;
-        let medium = |media_type: Option<String>, base64: Option<String>, url: Option<String>| {
-            let source = match (base64, url) {
-                (Some(base64), None) => Source::Base64(base64),
-                (None, Some(url)) => Source::Url(url),
-                _ => return Err(wrong("needs `base64` or `url`")),
-            };
-            Ok((media_type.ok_or_else(|| wrong("needs `media_type`"))?, source))
-        };
-        let view = match (r#type, text) {
-            (PartType::Text, Some(text))
-                if [&media_type, &title, &base64, &url].iter().all(|it| it.is_none()) =>
-            {
-                View::Text { text }
-            }
+        let is_medium = [&media_type, &title, &base64, &url].iter().any(|it| it.is_some());
+        let kind = match (r#type, text) {
+            (PartType::Text, Some(text)) if !is_medium => return Ok(Block::text(text)),
             (PartType::Text, _) => return Err(wrong("of type `text` has `text` and nothing else")),
             (_, Some(_)) => return Err(wrong("is not a text and has `text`")),
             (PartType::Image, None) if title.is_some() => {
                 return Err(wrong("of type `image` has no `title`"));
             }
-            (PartType::Image, None) => {
-                let (media_type, source) = medium(media_type, base64, url)?;
-                View::Image { media_type, source }
-            }
-            (PartType::Document, None) => {
-                let (media_type, source) = medium(media_type, base64, url)?;
-                View::Document { media_type, title, source }
-            }
+            (kind, None) => kind,
         };
-        Ok(view.into())
+        let (name, sent) = match (&base64, &url) {
+            (Some(base64), None) => ("base64", Sent::Base64(base64)),
+            (None, Some(url)) => ("url", Sent::Link(url)),
+            _ => return Err(wrong("needs `base64` or `url`")),
+        };
+        let media_type = media_type.ok_or_else(|| wrong("needs `media_type`"))?;
+        let block = match kind {
+            PartType::Document => media::document(&media_type, title.as_deref(), sent),
+            PartType::Image | PartType::Text => media::image(&media_type, sent),
+        };
+        block.map_err(|unfit| {
+            let name = if matches!(unfit, Unfit::Image | Unfit::Document) { "media_type" } else { name };
+            Error::bad(
+                format!("`{name}` of a block of the message {unfit}"),
+                "send what models take: `media_type` says what it is, `base64` has it or `url` is where it is",
+            )
+        })
     }
 }

@@ -9,13 +9,13 @@ use super::collect::{Answered, collect};
 use super::fields::Field;
 use super::refused::Refused;
 use super::turn::{self, Asked};
-use crate::api::chat;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::Json;
 use crate::formats::Encoder;
 use crate::idempotency::Claimed;
-use crate::stream::{Begun, Leaving, Source, respond};
+use crate::saying;
+use crate::stream::{Begun, Source, respond};
 
 /// A request of a vendor's client.
 pub(super) type Incoming = (State<App>, Caller, Claimed, HeaderMap, Json<Value>);
@@ -40,7 +40,7 @@ pub(super) async fn answer<E: Endpoint>(incoming: Incoming) -> Result<Response, 
     let begun = turn::begin(&app, &caller, &claimed, &headers, asked).await?;
     if stream {
         let encoder = endpoint.encoder(agent, &begun);
-        let response = respond(&app, &caller, &Source::run(&begun), encoder, Leaving::GoesOn).await;
+        let response = respond(&app, &Source::run(&begun), encoder, None).await;
         return response.map_err(|error| Refused::from(error).of(&begun));
     }
     let told = collect(&app, &begun).await.map_err(|refused| refused.of(&begun))?;
@@ -49,5 +49,5 @@ pub(super) async fn answer<E: Endpoint>(incoming: Incoming) -> Result<Response, 
 
 /// Where to find what came of it.
 pub(super) fn ids(begun: &Begun) -> HeaderMap {
-    chat::headers(&begun.address, Some(&begun.run.to_string()))
+    saying::headers(&begun.address, Some(&begun.run.to_string()))
 }

@@ -4,10 +4,10 @@ use axum::http::StatusCode;
 use weir_types::{Seq, StopReason, Usage};
 
 use super::refused::Refused;
-use crate::api::chat;
 use crate::app::App;
 use crate::error::Error;
 use crate::formats::{Joiner, Part, Viewer};
+use crate::saying;
 use crate::stream::{Begun, Feed, Item, Source};
 
 /// What came of a run.
@@ -85,7 +85,7 @@ async fn follow(app: &App, begun: &Begun) -> Result<Answered, Refused> {
     let feed = Feed::new(&app.engine, &app.journal, &Source::run(begun)).await;
     let mut feed = feed.map_err(Error::from)?;
     let (mut viewer, mut answered) = (Viewer::default(), Answered::default());
-    let about_to_stop = chat::about_to_stop(app);
+    let about_to_stop = saying::about_to_stop(app);
     tokio::pin!(about_to_stop);
     loop {
         let item = tokio::select! {

@@ -9,9 +9,7 @@ use weir_types::{Block, Message, Role, View};
 
 use super::fields::Field;
 use super::refused::Refused;
-
-/// More messages than this at once are no conversation; each becomes an event.
-const MESSAGES_MAX: usize = 1_000;
+use crate::saying::MESSAGES_MAX;
 
 /// Who is said to have said something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

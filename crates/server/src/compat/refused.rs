@@ -14,6 +14,7 @@ use super::answering::ids;
 use crate::error::Error;
 use crate::formats::{Problem, anthropic_type, openai_type};
 use crate::guard::REQUEST_ID;
+use crate::saying::{self, Unheard};
 use crate::stream::Begun;
 
 /// Why a request is not answered as it wants to be.
@@ -123,6 +124,14 @@ impl From<&Error> for Refused {
             _ => error.code.clone(),
         };
         Self::new(error.status, code, format!("{}: {}", error.message, error.help))
+    }
+}
+
+/// What was said is not to be said again, and can be looked for.
+impl From<Unheard> for Refused {
+    fn from(unheard: Unheard) -> Self {
+        let ids = unheard.said_in().map(|address| Box::new(saying::headers(address, None)));
+        Self { is_said: ids.is_some(), ids, ..Self::from(Error::from(unheard)) }
     }
 }
 

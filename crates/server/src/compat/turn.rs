@@ -1,7 +1,7 @@
 //! From a request of a vendor's client to a run: of a session that goes on, or of a new one.
 
 use axum::http::{HeaderMap, StatusCode};
-use weir_engine::Address;
+use weir_engine::{Address, New};
 use weir_kernel::Session;
 use weir_types::RunId;
 
@@ -14,7 +14,8 @@ use crate::auth::Caller;
 use crate::branches::{self, Prefix};
 use crate::error::Error;
 use crate::idempotency::Claimed;
-use crate::stream::{self, Begun, Turn};
+use crate::saying::{self, Where};
+use crate::stream::{self, Begun};
 
 /// Why the client's own tools are refused.
 pub(super) const NO_TOOLS: &str =
@@ -63,7 +64,7 @@ pub(super) async fn begin(
         let why = "belongs to another session than `X-Weir-Session` names: send one of them";
         return Err(Refused::field("previous_response_id", why));
     }
-    let turn = match named.or_else(|| Some(previous.as_ref()?.address.clone())) {
+    let (wanted, content) = match named.or_else(|| Some(previous.as_ref()?.address.clone())) {
         Some(address) => {
             let mut session = app.engine.state(&address, None).await.map_err(Error::from)?;
             check(&session, &agent)?;
@@ -76,15 +77,15 @@ pub(super) async fn begin(
                 session = app.engine.state(fork, None).await.map_err(Error::from)?;
             }
             let content = conversation.goes_on(&session, list)?;
-            let session = Some(fork.unwrap_or(address));
-            Turn { agent, session, labels: Default::default(), history: Vec::new(), content }
+            (Where::Known(fork.unwrap_or(address)), content)
         }
         None => {
             let Beginning { history, said } = conversation.begins(list)?;
-            Turn { agent, session: None, labels: Default::default(), history, content: said }
+            let new = New { history, ..saying::new(caller, &agent) };
+            (Where::New(app.engine.new_address(), new), said)
         }
     };
-    Ok(stream::begin(app, caller, claimed, turn).await?)
+    Ok(stream::say(app, caller, claimed, content, wanted).await?)
 }
 
 /// A branch that begins after a response, unless that is the newest there.

@@ -7,19 +7,19 @@ use axum::http::StatusCode;
 use futures_util::FutureExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use weir_engine::{Address, Approval, Engine, EngineError, New, Outcome, Update, Updates};
+use weir_engine::{Address, Approval, Engine, EngineError, Outcome, Update, Updates};
 use weir_kernel::Body;
 use weir_mcp::serving::{Ask, Asking, Given, Incoming, Progress, Refusal};
 use weir_types::{Block, CallId, Seq, StopReason, Usage};
 
 use super::asked;
 use crate::access;
-use crate::api::chat;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::decisions::{self, Answer, Undecided};
 use crate::error::Error;
 use crate::idempotency::{self, Claimed, UnderWay};
+use crate::saying::{self, Place, Unheard, Where};
 
 /// How long a person who is asked through their client has to answer.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
@@ -127,50 +127,6 @@ async fn claimed(
     }
 }
 
-/// What was said where, and what was there before.
-struct Begun {
-    address: Address,
-    /// The message.
-    said: Seq,
-    /// Whoever wants to know how far it is hears all of what comes after this.
-    before: Seq,
-}
-
-/// Says it, unless the same call has said it before.
-async fn begun(
-    app: &App,
-    caller: &Caller,
-    agent: &str,
-    arguments: Arguments,
-    claimed: &Claimed,
-) -> Result<Begun, Error> {
-    if let Some((address, said)) = claimed.earlier() {
-        return Ok(Begun { address, said, before: said });
-    }
-    let said = chat::said(caller, vec![Block::text(arguments.message)]);
-    let engine = claimed.engine(app);
-    // What is said and what it leads to may be written down together.
-    match arguments.session {
-        Some(session) => {
-            let address = access::session_with(app, caller, agent, &session, None).await?;
-            let head = app.journal.head(&address.branch_id()).await?;
-            let said = engine.say(&address, said).await?;
-            Ok(Begun { address, said, before: head.map_or(Seq(0), |head| head.seq) })
-        }
-        None => {
-            let address = engine.new_address();
-            let new = New {
-                agent: agent.to_owned(),
-                principal: caller.principal.clone(),
-                groups: caller.groups.clone(),
-                ..New::default()
-            };
-            let said = engine.begin(&address, new, said).await?;
-            Ok(Begun { address, said, before: Seq(0) })
-        }
-    }
-}
-
 async fn converse(
     app: &App,
     caller: &Caller,
@@ -182,30 +138,24 @@ async fn converse(
     if arguments.message.trim().is_empty() {
         return Err(Error::bad("there is nothing in `message`", "say something"));
     }
-    let Begun { address, said, before } = begun(app, caller, agent, arguments, claimed).await?;
-    let engine = &app.engine;
-    let mut following = Following { updates: engine.watch(&address, before), names: BTreeMap::new() };
-    let mut outcome = following.settled(app, &address, caller, incoming).await?;
-    // Whoever sits before the client may decide, if they are someone who may.
-    for _ in 0..ASKED_MAX {
-        let Some(asking) = incoming.asking.as_ref().filter(|_| outcome.stop == StopReason::Approval) else {
-            break;
-        };
-        if !decided(app, caller, asking, &outcome.approvals).await? {
-            break;
-        }
-        outcome = following.settled(app, &address, caller, incoming).await?;
-    }
-    // The session may have gone on since, by others or before the call was repeated.
-    let outcome = chat::of_message(app, &address, said, outcome).await?;
+    let wanted = match arguments.session {
+        Some(session) => Where::Known(access::session_with(app, caller, agent, &session, None).await?),
+        None => Where::New(app.engine.new_address(), saying::new(caller, agent)),
+    };
+    let place = Place::of(app, claimed, wanted).await?;
+    let (address, before) = (place.address.clone(), place.before);
+    let said = place.say(app, caller, claimed, vec![Block::text(arguments.message)]).await?;
+    // What is said and what it leads to may be written down together: whoever wants to know how far it is hears all of that.
+    let following = Following { updates: app.engine.watch(&address, before), names: BTreeMap::new() };
+    let outcome = following.outcome(app, &address, caller, incoming, said).await;
+    let outcome = outcome.map_err(|error| Unheard::after(&address, error))?;
     Ok((address, outcome))
 }
 
 /// What is told when the server goes before the run is done.
-fn goes_on(address: &Address) -> Error {
-    let message = format!(
-        "the server stops, and the run goes on: call again with the same idempotency key, or in session {address}"
-    );
+fn goes_on() -> Error {
+    let message =
+        "the server stops, and the run goes on: call again with the same idempotency key, or in its session";
     Error::new(StatusCode::SERVICE_UNAVAILABLE, "server::stopping", message, "call again later")
 }
 
@@ -217,6 +167,31 @@ struct Following {
 }
 
 impl Following {
+    /// What came of what was said there, when those have decided who could be asked.
+    async fn outcome(
+        mut self,
+        app: &App,
+        address: &Address,
+        caller: &Caller,
+        incoming: &Incoming,
+        said: Seq,
+    ) -> Result<Outcome, Error> {
+        let mut outcome = self.settled(app, address, caller, incoming).await?;
+        // Whoever sits before the client may decide, if they are someone who may.
+        for _ in 0..ASKED_MAX {
+            let Some(asking) = incoming.asking.as_ref().filter(|_| outcome.stop == StopReason::Approval)
+            else {
+                break;
+            };
+            if !decided(app, caller, asking, &outcome.approvals).await? {
+                break;
+            }
+            outcome = self.settled(app, address, caller, incoming).await?;
+        }
+        // The session may have gone on since, by others or before the call was repeated.
+        saying::of_message(app, address, said, outcome).await
+    }
+
     /// Waits until the session has nothing to do, and tells what it does. Whoever asks for it to stop makes it stop.
     async fn settled(
         &mut self,
@@ -227,7 +202,7 @@ impl Following {
     ) -> Result<Outcome, Error> {
         let engine = &app.engine;
         let settled = engine.settle(address).fuse();
-        let about_to_stop = chat::about_to_stop(app);
+        let about_to_stop = saying::about_to_stop(app);
         tokio::pin!(settled, about_to_stop);
         let mut is_cancelled = false;
         loop {
@@ -246,7 +221,7 @@ impl Following {
                     is_cancelled = true;
                     engine.cancel(address, &caller.principal).await?;
                 }
-                () = &mut about_to_stop => return Err(goes_on(address)),
+                () = &mut about_to_stop => return Err(goes_on()),
             }
         }
     }

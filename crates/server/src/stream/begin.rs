@@ -1,36 +1,20 @@
 //! Saying something, and finding the run that deals with it.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::http::StatusCode;
 use futures_util::FutureExt;
-use weir_engine::{Address, EngineError, New, Update, Updates};
+use weir_engine::{Address, EngineError, Update, Updates};
 use weir_journal::OfKind;
 use weir_kernel::{About, Body, kind};
-use weir_types::{Block, Event, Message, Purpose, RunId, Seq};
+use weir_types::{Block, Event, Purpose, RunId, Seq};
 
-use crate::api::chat::{self, Where};
+use super::respond::Leave;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;
 use crate::idempotency::Claimed;
-
-/// What is said, and to whom.
-#[derive(Clone, Debug)]
-pub(crate) struct Turn {
-    /// The agent.
-    pub(crate) agent: String,
-    /// The session that goes on; none for a new one.
-    pub(crate) session: Option<Address>,
-    /// For people and filters, on a session that begins.
-    pub(crate) labels: BTreeMap<String, String>,
-    /// What was said before a session that begins, as the client tells it.
-    pub(crate) history: Vec<Message>,
-    /// What is said.
-    pub(crate) content: Vec<Block>,
-}
+use crate::saying::{Place, Unheard, Where, not_taken_up, out_of_patience};
 
 /// A run that deals with what was said.
 #[derive(Clone, Debug)]
@@ -70,64 +54,44 @@ impl fmt::Debug for Ahead {
     }
 }
 
-/// Says something, and waits until a run takes it up. The run goes on whatever becomes of whoever waits.
-pub(crate) async fn begin(app: &App, caller: &Caller, claimed: &Claimed, turn: Turn) -> Result<Begun, Error> {
-    let address = app.engine.new_address();
-    begin_at(app, caller, claimed, turn, address).await
-}
-
-/// The same; if a session begins, it does so at that address.
-pub(crate) async fn begin_at(
-    app: &App,
-    caller: &Caller,
-    claimed: &Claimed,
-    turn: Turn,
-    address: Address,
-) -> Result<Begun, Error> {
-    let place = match turn.session {
-        Some(address) => Where::Known(address),
-        None => {
-            let new = New {
-                agent: turn.agent,
-                principal: caller.principal.clone(),
-                groups: caller.groups.clone(),
-                labels: turn.labels,
-                history: turn.history,
-                ..New::default()
-            };
-            Where::New(address, new)
-        }
-    };
-    say(app, caller, claimed, turn.content, place).await
-}
-
-/// The same for a place that is known. What the same request has led to before is not done again.
+/// Says something, and waits until a run takes it up, for as long as the server lets clients wait. The run goes on whatever becomes of
+/// whoever waits.
 pub(crate) async fn say(
     app: &App,
     caller: &Caller,
     claimed: &Claimed,
     content: Vec<Block>,
-    place: Where,
-) -> Result<Begun, Error> {
-    let (engine, said) = (claimed.engine(app), chat::said(caller, content));
-    match (claimed.earlier(), place) {
-        (Some((address, seq)), _) => {
-            let before = Seq(seq.0.saturating_sub(1));
-            let updates = app.engine.watch(&address, before);
-            taken_up(app, &address, updates, before).await
-        }
-        (None, Where::New(address, new)) => {
-            let updates = listening(app, &address, Seq(0));
-            engine.begin(&address, new, said).await?;
-            taken_up(app, &address, updates, Seq(0)).await
-        }
-        (None, Where::Known(address)) => {
-            let head = app.journal.head(&address.branch_id()).await?.map_or(Seq(0), |head| head.seq);
-            let updates = listening(app, &address, head);
-            engine.say(&address, said).await?;
-            taken_up(app, &address, updates, head).await
-        }
-    }
+    wanted: Where,
+) -> Result<Begun, Unheard> {
+    let place = Place::of(app, claimed, wanted).await?;
+    let (address, before) = (place.address.clone(), place.before);
+    let updates = listening(app, &address, before);
+    let said = place.say(app, caller, claimed, content).await?;
+    let begun = tokio::select! {
+        biased;
+        begun = taken_up(app, &address, updates, before, said) => begun,
+        why = out_of_patience(app) => Err(why),
+    };
+    begun.map_err(|error| Unheard::after(&address, error))
+}
+
+/// The same for a client that wants its run to end when it leaves. What it says may be there by then, so that it is waited for what
+/// comes of it whether the client is still there or not.
+pub(crate) async fn say_while_there(
+    app: &App,
+    caller: &Caller,
+    claimed: &Claimed,
+    content: Vec<Block>,
+    wanted: Where,
+) -> Result<(Begun, Leave), Unheard> {
+    let (keeper, caller, claimed) = (app.clone(), caller.clone(), claimed.clone());
+    let saying = app.tasks.spawn(async move {
+        let begun = say(&keeper, &caller, &claimed, content, wanted).await?;
+        // Nobody takes it out of here if the client is gone.
+        let leave = Leave::of(&keeper, &caller, &begun);
+        Ok((begun, leave))
+    });
+    saying.await.unwrap_or_else(|_| Err(Error::bug().into()))
 }
 
 /// Listens before something is said: what has been there is looked for while it is being written down, and what comes of it
@@ -139,33 +103,39 @@ fn listening(app: &App, address: &Address, after: Seq) -> Updates {
 }
 
 /// Waits until a run takes up what was said: the next one, or one that is under way and asks the model once more. One that waits for
-/// people has it taken up when they have decided. It was said after the event `before`.
-async fn taken_up(app: &App, address: &Address, mut updates: Updates, before: Seq) -> Result<Begun, Error> {
+/// people has it taken up when they have decided. Others may say something at the same time, and have runs of their own.
+async fn taken_up(
+    app: &App,
+    address: &Address,
+    mut updates: Updates,
+    before: Seq,
+    said: Seq,
+) -> Result<Begun, Error> {
     let settled = app.engine.settle(address).fuse();
     tokio::pin!(settled);
-    let mut rests_at = None;
-    let (mut seen, mut is_said) = (before, false);
+    let (mut seen, mut rests_at) = (before, None);
     loop {
-        if let Some((run, head)) = rests_at
+        if let Some(head) = rests_at
             && seen >= head
         {
-            return locate(app, address, run).await;
+            let waiting = app.engine.state(address, None).await?.run.ok_or_else(not_taken_up)?;
+            return locate(app, address, waiting.id).await;
         }
         tokio::select! {
             biased;
             update = updates.next() => match update? {
                 Some(Update::Event(event)) => {
                     seen = event.seq;
+                    if event.seq <= said {
+                        continue;
+                    }
                     match Body::decode(&event.kind, &event.payload) {
-                        Ok(Some(Body::UserMessage(_))) => is_said = true,
-                        Ok(Some(Body::RunStarted(started))) if is_said => {
+                        Ok(Some(Body::RunStarted(started))) => {
                             let (address, run, started) = (address.clone(), started.run, event.seq);
                             let ahead = Ahead::of(updates, event);
                             return Ok(Begun { address, run, started, ahead });
                         }
-                        Ok(Some(Body::ModelRequested(asked)))
-                            if asked.params.purpose == Purpose::Turn && is_said =>
-                        {
+                        Ok(Some(Body::ModelRequested(asked))) if asked.params.purpose == Purpose::Turn => {
                             let Some(run) = About::decode(&event.meta).run else { continue };
                             return locate(app, address, run).await;
                         }
@@ -176,21 +146,12 @@ async fn taken_up(app: &App, address: &Address, mut updates: Updates, before: Se
                 None => return Err(EngineError::Stopping.into()),
             },
             outcome = &mut settled, if rests_at.is_none() => {
-                let run = outcome?.run.ok_or_else(not_taken_up)?;
+                outcome?;
                 let head = app.journal.head(&address.branch_id()).await?;
-                rests_at = Some((run, head.map_or(before, |head| head.seq)));
+                rests_at = Some(head.map_or(before, |head| head.seq));
             }
         }
     }
-}
-
-fn not_taken_up() -> Error {
-    Error::new(
-        StatusCode::CONFLICT,
-        "server::not-taken-up",
-        "what was said is kept, but nothing came of it yet",
-        "look at the session, and resume it",
-    )
 }
 
 /// The event by which a run began.

@@ -13,32 +13,23 @@ use bytes::Bytes;
 use futures_util::stream;
 use tokio_util::sync::CancellationToken;
 use weir_engine::{Address, Engine};
-use weir_types::Seq;
+use weir_types::{RunId, Seq};
 
 use super::begin::{Ahead, Begun};
 use super::feed::{Feed, Scope};
 use super::frame::FrameId;
 use super::frames::{Frames, ResumeError};
-use crate::api::chat;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;
 use crate::formats::Encoder;
+use crate::saying;
 
 /// Frames that are ready together are sent together, up to about so many bytes.
 const BATCH_BYTES: usize = 16 * 1024;
 
 /// A sign of life: a comment, which readers skip.
 const SIGN_OF_LIFE: &str = ": keep-alive\n\n";
-
-/// What becomes of a run whose client leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leaving {
-    /// It goes on, and its stream can be asked for again.
-    GoesOn,
-    /// It is cancelled: the client has asked for that.
-    Cancels,
-}
 
 /// What is streamed.
 #[derive(Clone, Debug)]
@@ -71,39 +62,44 @@ impl Source {
     }
 }
 
-/// Answers with a stream.
+/// Answers with a stream. A run goes on when its client leaves, and its stream can be asked for again; unless there is someone who
+/// notices that.
 ///
 /// # Errors
 /// When the client says it has seen a frame that is not in it.
 pub(crate) async fn respond(
     app: &App,
-    caller: &Caller,
     source: &Source,
     encoder: Box<dyn Encoder>,
-    leaving: Leaving,
+    leave: Option<Leave>,
 ) -> Result<Response, Error> {
-    let Source { address, seen, .. } = source;
     let mut headers = headers(source, &*encoder);
-    let feed = Feed::new(&app.engine, &app.journal, source).await?;
-    let frames = Frames::after(feed, encoder, source).await.map_err(|error| match error {
-        ResumeError::NoSuchFrame => no_such_frame(),
-        ResumeError::Engine(error) => error.into(),
-    })?;
-    if seen.is_some() && frames.is_over() {
+    let frames = match frames(app, source, encoder).await {
+        Ok(frames) => frames,
+        Err(error) => {
+            Leave::stay(leave);
+            return Err(error);
+        }
+    };
+    if source.seen.is_some() && frames.is_over() {
+        Leave::stay(leave);
         // Readers that come back by themselves stop doing so.
         headers.remove(header::CONTENT_TYPE);
         return Ok((StatusCode::NO_CONTENT, headers).into_response());
     }
-    let leave = Leave {
-        app: app.clone(),
-        address: address.clone(),
-        actor: caller.principal.clone(),
-        cancels: leaving == Leaving::Cancels,
-    };
-    let sending =
-        Sending { frames, leave, stopping: app.stopping.clone(), keep_alive: app.settings.keep_alive };
+    let (address, keep_alive) = (source.address.clone(), app.settings.keep_alive);
+    let (stopping, has_end) = (app.stopping.clone(), source.scope != Scope::Session);
+    let sending = Sending { address, frames, leave, stopping, keep_alive, has_end };
     let body = stream::unfold(Some(sending), |sending| async move { sending?.next().await });
     Ok((headers, Body::from_stream(body)).into_response())
+}
+
+async fn frames(app: &App, source: &Source, encoder: Box<dyn Encoder>) -> Result<Frames, Error> {
+    let feed = Feed::new(&app.engine, &app.journal, source).await?;
+    Frames::after(feed, encoder, source).await.map_err(|error| match error {
+        ResumeError::NoSuchFrame => no_such_frame(),
+        ResumeError::Engine(error) => error.into(),
+    })
 }
 
 fn headers(source: &Source, encoder: &dyn Encoder) -> HeaderMap {
@@ -111,7 +107,7 @@ fn headers(source: &Source, encoder: &dyn Encoder) -> HeaderMap {
         Scope::Run(run) => Some(run.to_string()),
         Scope::Session => None,
     };
-    let mut headers = chat::headers(&source.address, run.as_deref());
+    let mut headers = saying::headers(&source.address, run.as_deref());
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
@@ -142,10 +138,13 @@ fn no_such_frame() -> Error {
 
 /// A stream on its way out.
 struct Sending {
+    address: Address,
     frames: Frames,
-    leave: Leave,
+    leave: Option<Leave>,
     stopping: CancellationToken,
     keep_alive: Duration,
+    /// Whether there is an end of it that its reader waits for.
+    has_end: bool,
 }
 
 impl Sending {
@@ -154,15 +153,18 @@ impl Sending {
         let next = tokio::select! {
             biased;
             () = self.stopping.cancelled() => {
-                self.leave.cancels = false;
-                return None;
+                Leave::stay(self.leave);
+                // What ends like a whole answer would be taken for one; what breaks off makes its reader come back. What happens
+                // to a session has no end anyway.
+                let half_told = || (Err(io::Error::other("the server stops")), None);
+                return self.has_end.then(half_told);
             }
             next = tokio::time::timeout(self.keep_alive, self.frames.next()) => next,
         };
         match next {
             Err(_) => Some((Ok(Bytes::from_static(SIGN_OF_LIFE.as_bytes())), Some(self))),
             Ok(Ok(None)) => {
-                self.leave.cancels = false;
+                Leave::stay(self.leave);
                 None
             }
             Ok(Ok(Some(first))) => {
@@ -176,31 +178,49 @@ impl Sending {
             }
             Ok(Err(error)) => {
                 // The client cannot be told in every format; a connection that breaks off makes it come back.
-                tracing::warn!(session = %self.leave.address, ?error, "a stream broke off");
-                self.leave.cancels = false;
+                tracing::warn!(session = %self.address, ?error, "a stream broke off");
+                Leave::stay(self.leave);
                 Some((Err(io::Error::other("the stream broke off")), None))
             }
         }
     }
 }
 
-/// Notices that a client leaves before the end.
-struct Leave {
+/// Notices that a client leaves before the end of a run that is to end with that, wherever it is dropped. Other runs go on.
+pub(crate) struct Leave {
     app: App,
     address: Address,
+    run: RunId,
     actor: String,
     cancels: bool,
 }
 
+impl Leave {
+    /// For a client of this run.
+    pub(crate) fn of(app: &App, caller: &Caller, begun: &Begun) -> Self {
+        let (address, run, actor) = (begun.address.clone(), begun.run, caller.principal.clone());
+        Self { app: app.clone(), address, run, actor, cancels: true }
+    }
+
+    /// The run goes on, if there is one.
+    fn stay(leave: Option<Self>) {
+        if let Some(mut leave) = leave {
+            leave.cancels = false;
+        }
+    }
+}
+
 impl Drop for Leave {
     fn drop(&mut self) {
-        if !self.cancels {
+        // It is not the client that leaves when the server does.
+        if !self.cancels || self.app.stopping.is_cancelled() {
             return;
         }
         let (engine, address, actor): (Engine, _, _) =
             (self.app.engine.clone(), self.address.clone(), std::mem::take(&mut self.actor));
+        let run = self.run;
         self.app.tasks.spawn(async move {
-            if let Err(error) = engine.cancel(&address, &actor).await {
+            if let Err(error) = engine.cancel_run(&address, run, &actor).await {
                 tracing::warn!(session = %address, %error, "a run whose client left could not be cancelled");
             }
         });

@@ -9,17 +9,18 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_types::{RunId, Seq};
 
-use super::begin::{Ahead, locate, say};
+use super::begin::{Ahead, locate, say, say_while_there};
 use super::feed::{Scope, before_answer};
-use super::respond::{Leaving, Source, last_event_id, respond};
+use super::respond::{Leave, Source, last_event_id, respond};
 use crate::access::{self, Reached};
-use crate::api::chat::{Chat, place};
+use crate::api::chat::{Chat, wanted};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path, Query};
 use crate::formats::{Extras, Format, Named, Native};
 use crate::idempotency::Claimed;
+use crate::saying::Unheard;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -89,15 +90,21 @@ async fn chat_stream(
     Query(query): Query<ChatQuery>,
     (headers, claimed): (HeaderMap, Claimed),
     Json(chat): Json<Chat>,
-) -> Result<Response, Error> {
+) -> Result<Response, Unheard> {
     refuse_last_event_id(&headers)?;
     let format = format(query.format.as_deref())?;
     access::agent(&app, &caller, &agent)?;
-    let (content, place) = place(&app, &caller, &agent, chat).await?;
-    let begun = say(&app, &caller, &claimed, content, place).await?;
+    let (content, wanted) = wanted(&app, &caller, &agent, chat).await?;
+    let (begun, leave) = if query.cancel_on_disconnect == Some(true) {
+        let (begun, leave) = say_while_there(&app, &caller, &claimed, content, wanted).await?;
+        (begun, Some(leave))
+    } else {
+        (say(&app, &caller, &claimed, content, wanted).await?, None)
+    };
     let told = extras(&app, &caller, query.include_usage);
     let encoder = format.encoder(Named { agent, run: begun.run }, told);
-    respond(&app, &caller, &Source::run(&begun), encoder, leaving(query.cancel_on_disconnect)).await
+    let response = respond(&app, &Source::run(&begun), encoder, leave).await;
+    response.map_err(|error| Unheard::after(&begun.address, error))
 }
 
 /// Follow a run, from its start or from where `Last-Event-ID` says.
@@ -124,18 +131,19 @@ async fn run_stream(
     Query(query): Query<RunQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let (format, leaving) = (format(query.format.as_deref())?, leaving(query.cancel_on_disconnect));
+    let (format, cancels) = (format(query.format.as_deref())?, query.cancel_on_disconnect == Some(true));
     let branch = query.branch.as_deref();
-    let Reached { address, agent } = match leaving {
-        Leaving::GoesOn => access::session(&app, &caller, &session, branch).await?,
-        Leaving::Cancels => access::session_to_change(&app, &caller, &session, branch).await?,
+    let Reached { address, agent } = match cancels {
+        false => access::session(&app, &caller, &session, branch).await?,
+        true => access::session_to_change(&app, &caller, &session, branch).await?,
     };
     let agent = agent.unwrap_or_default();
     let run: RunId = run.parse().map_err(|_| Error::missing("run"))?;
     let begun = locate(&app, &address, run).await?;
     let source = Source { seen: last_event_id(&headers)?, ..Source::run(&begun) };
     let encoder = format.encoder(Named { agent, run }, extras(&app, &caller, query.include_usage));
-    respond(&app, &caller, &source, encoder, leaving).await
+    let leave = cancels.then(|| Leave::of(&app, &caller, &begun));
+    respond(&app, &source, encoder, leave).await
 }
 
 /// Follow a session: every event there is, or after one, and whatever happens from then on. Native frames.
@@ -168,8 +176,7 @@ async fn session_events_stream(
     };
     let source =
         Source { address, scope: Scope::Session, after, seen, known: Seq(0), ahead: Ahead::default() };
-    respond(&app, &caller, &source, Box::new(Native::new(access::positions(&app, &caller))), Leaving::GoesOn)
-        .await
+    respond(&app, &source, Box::new(Native::new(access::positions(&app, &caller))), None).await
 }
 
 /// A stream that goes on is asked for with GET; a POST would say something twice.
@@ -193,8 +200,4 @@ pub(crate) fn format(word: Option<&str>) -> Result<Format, Error> {
 
 fn extras(app: &App, caller: &Caller, include_usage: Option<bool>) -> Extras {
     Extras { positions: access::positions(app, caller), usage: include_usage == Some(true) }
-}
-
-fn leaving(cancel_on_disconnect: Option<bool>) -> Leaving {
-    if cancel_on_disconnect == Some(true) { Leaving::Cancels } else { Leaving::GoesOn }
 }

@@ -2,9 +2,10 @@
 //! the agent thought, nothing is believed.
 
 use serde::Deserialize;
-use weir_types::{Block, CallId, Message, Role, Source, View};
+use weir_types::{Block, CallId, Message, Role};
 
 use crate::error::Error;
+use crate::media::{self, Sent, Unfit};
 
 /// What the chat transport sends.
 #[derive(Debug, Deserialize)]
@@ -158,35 +159,31 @@ impl UiMessage {
 impl Part {
     fn block(&self) -> Result<Option<Block>, Error> {
         match (self.r#type.as_str(), &self.text, &self.url) {
-            ("text", Some(text), _) => Ok((!text.is_empty()).then(|| Block::text(text.clone()))),
+            ("text", Some(text), _) => Ok((!text.trim().is_empty()).then(|| Block::text(text.clone()))),
             ("file", _, Some(url)) => self.file(url).map(Some),
             _ => Ok(None),
         }
     }
 
     fn file(&self, url: &str) -> Result<Block, Error> {
-        let media_type = self.media_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned());
-        let source = match url.strip_prefix("data:") {
-            Some(data) => {
-                let (_, content) = data.split_once(";base64,").ok_or_else(|| {
-                    Error::bad("a file is a `data:` URL without base64", "encode it in base64")
-                })?;
-                Source::Base64(content.to_owned())
-            }
-            None if url.starts_with("https://") => Source::Url(url.to_owned()),
-            None => {
-                return Err(Error::bad(
-                    "a file is neither a `data:` URL nor at an `https:` address",
-                    "send it in one of these ways",
-                ));
-            }
+        let unfit = |unfit: Unfit| {
+            Error::bad(
+                format!("a file {unfit}"),
+                "send pictures, PDFs and plain text as `data:` URLs in base64, or links to pictures and PDFs",
+            )
         };
-        let view = if media_type.starts_with("image/") {
-            View::Image { media_type, source }
+        let data = media::data_url(url).map_err(unfit)?;
+        let (of_data, sent) = match &data {
+            Some((media_type, data)) => (Some(media_type.as_str()), Sent::Base64(data)),
+            None => (None, Sent::Link(url)),
+        };
+        let media_type = self.media_type.as_deref().or(of_data).unwrap_or_default();
+        let block = if media_type.starts_with("image/") {
+            media::image(media_type, sent)
         } else {
-            View::Document { media_type, title: self.filename.clone(), source }
+            media::document(media_type, self.filename.as_deref(), sent)
         };
-        Ok(view.into())
+        block.map_err(unfit)
     }
 }
 
@@ -201,6 +198,7 @@ fn unknown_role(role: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use weir_types::{Source, View};
 
     use super::*;
 
