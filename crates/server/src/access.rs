@@ -16,7 +16,7 @@ use weir_engine::{Address, Approval, stream_of};
 use weir_journal::lines::Positions;
 use weir_journal::{Listed, StreamSummary};
 use weir_tools::{Gate, Stored, StoredKind};
-use weir_types::{BranchId, BranchName, Level, SessionId, StreamName, Verdict, Who, is_reserved_stream};
+use weir_types::{BranchId, BranchName, Level, SessionId, StreamName, Verdict, Who, Whose, is_reserved_stream};
 
 pub(crate) use self::blobs::{blob, keep_blob, may_store};
 pub(crate) use self::inbox::Inbox;
@@ -330,7 +330,7 @@ async fn on_branch(app: &App, session: SessionId, branch: Option<&str>) -> Resul
     Ok(address)
 }
 
-/// Whose a stream is; nobody's, if it is one that is made with the command line.
+/// Whose a stream is; nobody in particular's, if it is one that is made with the command line, or one of the runtime's own.
 async fn owner(app: &App, stream: &StreamName) -> Result<Option<String>, Error> {
     match Address::of(&BranchId::main(stream.clone())) {
         Some(address) => {
@@ -342,5 +342,11 @@ async fn owner(app: &App, stream: &StreamName) -> Result<Option<String>, Error> 
 }
 
 fn may(gate: &dyn Gate, caller: &Caller, level: Level, stream: &StreamName, owner: Option<&str>) -> bool {
+    let owner = match owner {
+        Some(owner) => Whose::Someone(owner),
+        // What only the runtime writes says something about everybody, and is for nobody to share.
+        None if is_reserved_stream(stream) => Whose::Unsaid,
+        None => Whose::Nobody,
+    };
     gate.may(caller.who(), level, Stored { kind: StoredKind::Stream, name: stream.as_str(), owner })
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use weir_journal::{NewEvent, PAGE_MAX, Part};
 use weir_tools::{Stored, StoredKind};
-use weir_types::{BranchId, Hash, Json, Level, Meta, Position};
+use weir_types::{BranchId, Hash, Json, Level, Meta, Position, Whose};
 
 use super::{gate, names, owner, read_only};
 use crate::app::App;
@@ -19,11 +19,12 @@ const PAGES_MAX: usize = 10;
 /// # Errors
 /// 404 if not, in the same words for what is not there at all.
 pub(crate) async fn blob(app: &App, caller: &Caller, hash: Hash) -> Result<(), Error> {
-    if may(app, caller, Level::Read, hash, None) {
+    // Whoever sees every blob sees this one, whosesoever it is.
+    if may(app, caller, Level::Read, hash, Whose::Unsaid) {
         return Ok(());
     }
     // Whoever may not see what is theirs need not be searched for.
-    if !may(app, caller, Level::Read, hash, Some(&caller.principal)) {
+    if !may(app, caller, Level::Read, hash, Whose::Someone(&caller.principal)) {
         return Err(Error::missing("blob"));
     }
     let (mut after, mut others) = (Position(0), HashSet::new());
@@ -52,7 +53,7 @@ pub(crate) async fn blob(app: &App, caller: &Caller, hash: Hash) -> Result<(), E
 /// # Errors
 /// 403 if not.
 pub(crate) fn may_store(app: &App, caller: &Caller) -> Result<(), Error> {
-    let stores = may(app, caller, Level::Write, Hash::ZERO, Some(&caller.principal));
+    let stores = may(app, caller, Level::Write, Hash::ZERO, Whose::Someone(&caller.principal));
     if stores { Ok(()) } else { Err(read_only("what is stored here")) }
 }
 
@@ -62,7 +63,7 @@ pub(crate) fn may_store(app: &App, caller: &Caller) -> Result<(), Error> {
 /// 403 if they may not store anything; when it cannot be written down.
 pub(crate) async fn keep_blob(app: &App, caller: &Caller, hash: Hash, bytes: u64) -> Result<(), Error> {
     let stream = names::blobs_of(&caller.principal);
-    let stream = stream.filter(|_| may(app, caller, Level::Write, hash, Some(&caller.principal)));
+    let stream = stream.filter(|_| may(app, caller, Level::Write, hash, Whose::Someone(&caller.principal)));
     let stream = stream.ok_or_else(|| read_only("what is stored here"))?;
     let payload = Json::of(&serde_json::json!({ "hash": hash, "bytes": bytes }));
     let meta = Meta::new(&serde_json::json!({ "actor": caller.principal }).to_string());
@@ -77,7 +78,7 @@ pub(crate) async fn keep_blob(app: &App, caller: &Caller, hash: Hash, bytes: u64
     Ok(())
 }
 
-fn may(app: &App, caller: &Caller, level: Level, hash: Hash, owner: Option<&str>) -> bool {
+fn may(app: &App, caller: &Caller, level: Level, hash: Hash, owner: Whose<'_>) -> bool {
     let stored = Stored { kind: StoredKind::Blob, name: &hash.to_string(), owner };
     gate(app).may(caller.who(), level, stored)
 }
