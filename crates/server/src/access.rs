@@ -16,7 +16,9 @@ use weir_engine::{Address, Approval, stream_of};
 use weir_journal::lines::Positions;
 use weir_journal::{Listed, StreamSummary};
 use weir_tools::{Gate, Stored, StoredKind};
-use weir_types::{BranchId, BranchName, Level, SessionId, StreamName, Verdict, Who, Whose, is_reserved_stream};
+use weir_types::{
+    BranchId, BranchName, Level, SessionId, StreamName, Verdict, Who, Whose, is_reserved_stream,
+};
 
 pub(crate) use self::blobs::{blob, keep_blob, may_store};
 pub(crate) use self::inbox::Inbox;

@@ -7,7 +7,8 @@ use weir_types::Hash;
 use crate::kit::{Answer, Person, Project, token};
 
 /// Lets Alice look at whatever belongs to nobody.
-const SHARED: &str = "permit (principal == User::\"alice\", action == Action::\"read\", resource)\nwhen { context.shared };\n";
+const SHARED: &str =
+    "permit (principal == User::\"alice\", action == Action::\"read\", resource)\nwhen { context.shared };\n";
 
 async fn put(person: &Person<'_>, content: &[u8]) -> Answer {
     Answer::to(person.request(Method::PUT, "/blobs").body(content.to_vec())).await
@@ -53,4 +54,39 @@ async fn only_what_belongs_to_nobody_is_shared() {
         let told = alice.get(&format!("/streams/{}/events", name.replace('/', "%2F"))).await;
         assert_eq!(told.status, 404, "{name}: {}", told.text());
     }
+}
+
+/// Refers to a blob ten thousand times.
+async fn refer_often(person: &Person<'_>, hash: &str) {
+    let events: Vec<_> = (0..1_000).map(|_| json!({"kind": "note.made", "refs": [hash]})).collect();
+    for n in 0..10 {
+        person.post(&format!("/streams/x{n}/events"), &json!({ "events": events })).await.ok();
+    }
+}
+
+#[tokio::test]
+async fn nobody_takes_a_blob_away_from_somebody_else() {
+    let project = Project::new();
+    let [alices, bobs] = ["user:alice", "user:bob"].map(|who| token(&project, who, &[]));
+    let server = project.serve().arg("--auth-tokens").start().await;
+    let (alice, bob) = (Person::new(&server, &alices), Person::new(&server, &bobs));
+    // What was uploaded, and what an event of one's own needs because it is long.
+    let long = json!("long ".repeat(20_000)).to_string();
+    for content in [&b"well known"[..], long.as_bytes()] {
+        put(&bob, content).await.ok();
+        refer_often(&bob, &hash(content)).await;
+    }
+    let uploaded = format!("/blobs/{}", hash(b"well known"));
+    assert_eq!(alice.get(&uploaded).await.status, 404);
+    put(&alice, b"well known").await.ok();
+    assert_eq!(alice.get(&uploaded).await.body, &b"well known"[..]);
+    let naming = json!({"events": [{"kind": "note.made", "refs": [hash(b"well known")]}]});
+    alice.post("/streams/mine/events", &naming).await.ok();
+
+    let needed = format!("/blobs/{}", hash(long.as_bytes()));
+    assert_eq!(alice.get(&needed).await.status, 404);
+    let payload: Value = serde_json::from_str(&long).unwrap();
+    let event = json!({"events": [{"kind": "note.made", "payload": payload}]});
+    alice.post("/streams/mine/events", &event).await.ok();
+    assert_eq!(alice.get(&needed).await.body, long.as_bytes());
 }
