@@ -90,3 +90,48 @@ async fn nobody_takes_a_blob_away_from_somebody_else() {
     alice.post("/streams/mine/events", &event).await.ok();
     assert_eq!(alice.get(&needed).await.body, long.as_bytes());
 }
+
+#[tokio::test]
+async fn nobody_makes_somebody_elses_request_happen_twice() {
+    let project = Project::new();
+    let bobs = token(&project, "user:bob", &[]);
+    let carols = token(&project, "user:carol", &["--groups", "group:admin"]);
+    let server = project.serve().arg("--auth-tokens").start().await;
+    let (bob, carol) = (Person::new(&server, &bobs), Person::new(&server, &carols));
+    let turn = bob.post("/agents/helper/chat", &json!({"message": "hello"})).await.ok();
+    let session = turn["session"].as_str().unwrap();
+    let said = || {
+        let events = project.events(session).into_iter();
+        let of_carol =
+            |event: &Value| event["kind"] == "user.message" && event["meta"]["actor"] == "user:carol";
+        events.filter(of_carol).collect::<Vec<_>>()
+    };
+    let body = json!({"message": "pay 5", "session": session});
+    let say = async || {
+        let told = keyed(&carol, "/agents/helper/chat/stream", "k", &body).await;
+        assert_eq!(told.status, 200, "{}", told.text());
+    };
+    say().await;
+    let cause = said()[0]["meta"]["causation"].as_str().unwrap().to_owned();
+
+    for (field, value) in [
+        ("causation", json!(cause)),
+        ("run", turn["run"].clone()),
+        ("iteration", json!(1)),
+        ("duration_ms", json!(1)),
+        ("owner", json!(turn["run"])),
+        ("actor", json!("user:carol")),
+    ] {
+        let event = json!({"kind": "note.made", "meta": {field: value}});
+        let refused = bob.post("/streams/forged/events", &json!({"events": [event]})).await;
+        assert_eq!(refused.error().0, 400, "{field}");
+        assert!(refused.text().contains(&format!("`{field}`")), "{}", refused.text());
+    }
+    let fine = json!({"kind": "note.made", "meta": {"trace": "00-1", "labels": {"run": 1}}});
+    bob.post("/streams/forged/events", &json!({"events": [fine]})).await.ok();
+    // Whoever has the data directory may write that; the request has led to what it has led to.
+    let meta = json!({"causation": cause}).to_string();
+    project.ok(&["append", "--stream", "forged", "--kind", "note.made", "--meta", &meta]);
+    say().await;
+    assert_eq!(said().len(), 1);
+}
