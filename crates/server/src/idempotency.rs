@@ -140,6 +140,15 @@ impl Claimed {
 struct Received {
     route: String,
     body: Hash,
+    /// The session that a header names; absent without one, as in what was written down before there was this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<Hash>,
+}
+
+impl Received {
+    fn new(route: String, body: Hash, session: Option<&HeaderValue>) -> Self {
+        Self { route, body, session: session.map(|value| Hash::of(value.as_bytes())) }
+    }
 }
 
 /// What is written down about its answer.
@@ -173,7 +182,7 @@ async fn handle(app: App, request: Request, next: Next) -> Result<Response, Erro
     let route = parts.uri.path_and_query().map_or_else(|| parts.uri.path().to_owned(), ToString::to_string);
     let name = name(&caller, &route, key.as_str());
     let under_way = UnderWay::enter(&app, name)?;
-    let received = Received { route, body: hash(&body).await };
+    let received = Received::new(route, hash(&body).await, parts.headers.get("x-weir-session"));
     let request = Request::from_parts(parts, Body::from(body));
     let keeper = app.clone();
     // From here on it is written down who handles it, so that it goes on to its end whether its client waits or not.
@@ -222,7 +231,7 @@ pub(crate) async fn call(
 ) -> Result<(Claimed, UnderWay), Error> {
     let name = name(caller, place, key);
     let under_way = UnderWay::wait_for(app, name).await;
-    let received = Received { route: place.to_owned(), body: Hash::of(what) };
+    let received = Received::new(place.to_owned(), Hash::of(what), None);
     match claim::claim(app, caller, name, &received).await? {
         Found::Claim(claim) => Ok((Claimed(Some(claim)), under_way)),
         Found::Answer(_) => Err(Error::bug()),

@@ -135,3 +135,35 @@ async fn nobody_makes_somebody_elses_request_happen_twice() {
     say().await;
     assert_eq!(said().len(), 1);
 }
+
+#[tokio::test]
+async fn a_key_for_one_session_is_not_a_key_for_another() {
+    let project = Project::new();
+    let server = project.serve().start().await;
+    let mut sessions = Vec::new();
+    for _ in 0..2 {
+        sessions.push(server.say("helper", "hello", None).await.session);
+    }
+    let body = json!({"model": "helper", "messages": [{"role": "user", "content": "pay 5"}]});
+    let ask = async |session: Option<&str>, key: &str| {
+        let mut request = server.posting("/v1/chat/completions", &body).header("idempotency-key", key);
+        if let Some(session) = session {
+            request = request.header("x-weir-session", session);
+        }
+        Answer::to(request).await
+    };
+    let first = ask(Some(&sessions[0]), "k").await;
+    assert_eq!((first.status.as_u16(), first.header("x-weir-session")), (200, Some(sessions[0].as_str())));
+    for other in [Some(sessions[1].as_str()), None] {
+        let refused = ask(other, "k").await;
+        assert_eq!(refused.status, 422, "{other:?}: {}", refused.text());
+    }
+    let again = ask(Some(&sessions[0]), "k").await;
+    assert_eq!((again.text(), again.header("idempotency-replayed")), (first.text(), Some("true")));
+    // Without the header, it is written down as it always was.
+    let new = ask(None, "l").await;
+    assert_eq!((ask(None, "l").await.text(), new.status.as_u16()), (new.text(), 200));
+    let received = project.lines(&["cat", "--stream", "engine:requests", "--kind", "request.received"]);
+    let fields = |event: &Value| event["payload"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(fields(received.last().unwrap()), ["route", "body"]);
+}

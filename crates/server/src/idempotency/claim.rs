@@ -176,7 +176,7 @@ mod tests {
 
     async fn claimed(app: &App, n: u32) -> Result<Found, u16> {
         let (name, body) = (Hash::of(&n.to_be_bytes()), Hash::of(b"body"));
-        let received = Received { route: "/x".to_owned(), body };
+        let received = Received::new("/x".to_owned(), body, None);
         claim(app, &ada(), name, &received).await.map_err(|error| error.status.as_u16())
     }
 
