@@ -14,7 +14,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use weir_engine::{Address, Approval, stream_of};
 use weir_journal::lines::Positions;
-use weir_journal::{Listed, StreamSummary};
+use weir_journal::{ListFilter, Listed, StreamSummary};
 use weir_tools::{Gate, Stored, StoredKind};
 use weir_types::{
     BranchId, BranchName, Level, SessionId, StreamName, Verdict, Who, Whose, is_reserved_stream,
@@ -47,6 +47,24 @@ pub(crate) fn positions(app: &App, caller: &Caller) -> Positions {
 /// Whether someone sees everything.
 pub(crate) fn is_admin(app: &App, caller: &Caller) -> bool {
     gate(app).is_admin(caller.who())
+}
+
+/// Whether there is anything that someone could do: write among their own, talk to an agent, decide about a call, or something in a session of theirs.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub(crate) async fn does_anything(app: &App, caller: &Caller) -> Result<bool, Error> {
+    let own = names::namespace(&caller.principal);
+    let own = Stored { kind: StoredKind::Stream, name: &own, owner: Whose::Someone(&caller.principal) };
+    if gate(app).may(caller.who(), Level::Write, own) || Inbox::of(app, caller).decides_at_all() {
+        return Ok(true);
+    }
+    let build = app.builds.current();
+    if build.is_some_and(|build| build.manifest.agents.keys().any(|name| agent(app, caller, name).is_ok())) {
+        return Ok(true);
+    }
+    let filter = ListFilter { principal: Some(caller.principal.clone()), ..ListFilter::default() };
+    Ok(!app.journal.list(filter, None, 1).await?.is_empty())
 }
 
 /// The groups of whoever asks: those they come with, and those that the project has them in.

@@ -8,6 +8,8 @@
 //! Of several servers over one data directory, the one that wrote a request down handles it; others take it over only when that one
 //! is dead, or has let go of it.
 //!
+//! Nothing is written down about requests of those who can do nothing here: they would fill the journal with what was refused.
+//!
 //! Limits: answers that are streams, 202s and errors are not kept (a request that failed may be repeated); the body must fit
 //! into the limit of bodies. Keys are kept for as long as the journal.
 
@@ -35,6 +37,7 @@ use weir_kernel::About;
 use weir_types::{BranchId, Event, EventId, Hash, Hasher, Json, Seq};
 
 use self::claim::Found;
+use crate::access;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;
@@ -46,6 +49,9 @@ const STREAM: &str = "engine:requests";
 
 const RECEIVED: &str = "request.received";
 const ANSWERED: &str = "request.answered";
+
+/// The longest route that is written down as it is.
+const ROUTE_BYTES_MAX: usize = 256;
 
 /// The longest answer that is kept.
 const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -81,6 +87,14 @@ pub(crate) struct Claim {
     is_repeated: bool,
     /// What it had led to by then.
     led_to: Arc<Vec<Event>>,
+}
+
+impl Claim {
+    /// One of somebody who has nothing to do here, so that nothing is written down about it. If a policy lets them write a stream after all,
+    /// the key of that append makes it happen once.
+    fn unwritten(name: Hash) -> Self {
+        Self { event: weir_journal::mint(), name, is_repeated: true, led_to: Arc::default() }
+    }
 }
 
 /// What handlers are told about the key of a request.
@@ -147,6 +161,8 @@ struct Received {
 
 impl Received {
     fn new(route: String, body: Hash, session: Option<&HeaderValue>) -> Self {
+        let is_long = route.len() > ROUTE_BYTES_MAX;
+        let route = if is_long { format!("sha256:{}", Hash::of(route.as_bytes())) } else { route };
         Self { route, body, session: session.map(|value| Hash::of(value.as_bytes())) }
     }
 }
@@ -181,6 +197,10 @@ async fn handle(app: App, request: Request, next: Next) -> Result<Response, Erro
     let body = whole(body, app.settings.body_bytes_max).await?;
     let route = parts.uri.path_and_query().map_or_else(|| parts.uri.path().to_owned(), ToString::to_string);
     let name = name(&caller, &route, key.as_str());
+    if !access::does_anything(&app, &caller).await? {
+        parts.extensions.insert(Claim::unwritten(name));
+        return Ok(next.run(Request::from_parts(parts, Body::from(body))).await);
+    }
     let under_way = UnderWay::enter(&app, name)?;
     let received = Received::new(route, hash(&body).await, parts.headers.get("x-weir-session"));
     let request = Request::from_parts(parts, Body::from(body));

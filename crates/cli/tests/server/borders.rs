@@ -10,6 +10,9 @@ use crate::kit::{Answer, Person, Project, token};
 const SHARED: &str =
     "permit (principal == User::\"alice\", action == Action::\"read\", resource)\nwhen { context.shared };\n";
 
+/// Lets Rita write one stream.
+const BOARD: &str = "permit (principal == User::\"rita\", action in [Action::\"read\", Action::\"write\"], resource == Stream::\"board\");\n";
+
 async fn put(person: &Person<'_>, content: &[u8]) -> Answer {
     Answer::to(person.request(Method::PUT, "/blobs").body(content.to_vec())).await
 }
@@ -166,4 +169,48 @@ async fn a_key_for_one_session_is_not_a_key_for_another() {
     let received = project.lines(&["cat", "--stream", "engine:requests", "--kind", "request.received"]);
     let fields = |event: &Value| event["payload"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(fields(received.last().unwrap()), ["route", "body"]);
+}
+
+#[tokio::test]
+async fn whoever_can_do_nothing_leaves_no_trace_and_nobody_a_long_one() {
+    let project = Project::new();
+    project.write("policies/board.cedar", BOARD);
+    project.build();
+    project.ok(&["append", "--stream", "board", "--kind", "note.made"]);
+    let ritas = token(&project, "user:rita", &["--groups", "group:reader"]);
+    let alices = token(&project, "user:alice", &["--groups", "group:reader"]);
+    let bobs = token(&project, "user:bob", &[]);
+    let server = project.serve().arg("--auth-tokens").start().await;
+    let [rita, alice, bob] = [&ritas, &alices, &bobs].map(|token| Person::new(&server, token));
+    let requests = || project.lines(&["cat", "--stream", "engine:requests"]);
+    let event = json!({"events": [{"kind": "note.made"}]});
+    keyed(&bob, "/streams/lake/events", "k", &event).await.ok();
+    let before = requests().len();
+    for n in 0..5 {
+        let key = format!("k{n}");
+        assert_eq!(keyed(&rita, "/streams/lake/events", &key, &event).await.status, 403);
+        let nowhere = format!("/sessions/{n}{}/messages", "0".repeat(7_000));
+        assert_eq!(keyed(&rita, &nowhere, &key, &json!({"message": "hello"})).await.status, 404);
+    }
+    // What a policy lets her do all the same is done once, by the key of the append.
+    for replayed in [false, true] {
+        let appended = keyed(&rita, "/streams/board/events", "k", &event).await.ok();
+        assert_eq!((&appended["seq"], &appended["replayed"]), (&json!(2), &json!(replayed)));
+    }
+    assert_eq!(requests().len(), before, "nothing is written down about her requests");
+
+    // A reader who may talk to an agent does so once, and goes on with what is theirs.
+    let hello = json!({"message": "hello"});
+    let first = keyed(&alice, "/agents/helper/chat", "k", &hello).await;
+    let again = keyed(&alice, "/agents/helper/chat", "k", &hello).await;
+    assert_eq!((again.text(), again.header("idempotency-replayed")), (first.text(), Some("true")));
+
+    let long = format!("/streams/{}/events", "%61".repeat(200));
+    let first = keyed(&bob, &long, "k", &event).await;
+    assert_eq!(first.ok()["seq"], 1);
+    let again = keyed(&bob, &long, "k", &event).await;
+    assert_eq!((again.text(), again.header("idempotency-replayed")), (first.text(), Some("true")));
+    let longest =
+        requests().iter().filter_map(|event| event["payload"]["route"].as_str().map(str::len)).max();
+    assert!(longest.is_some_and(|longest| longest <= 256), "{longest:?}");
 }

@@ -3,8 +3,10 @@
 //! Others who refer to a content neither hide it from its owner nor make a search for it long. What was stored is found by its hash. For what a
 //! stream refers to there are two ways, taken in turns, and the first that comes to its end decides: through everything that the caller has, and
 //! through everything that refers to the blob. Others can lengthen the second one alone; so a search takes at most as long as a look at every
-//! event of the caller's own, twice. Whoever has little learns nothing from how long it takes, as the second way is not begun then; whoever has much
-//! can tell a content to which thousands of events refer from one that is not there, and no more than that.
+//! event of the caller's own, twice.
+//!
+//! Limits: whoever has less than fits into one turn learns nothing from how long it takes, as the second way is not begun then. Whoever has more
+//! can tell, by microseconds for each that refers to it, that a content is there for somebody.
 
 use std::collections::HashSet;
 
