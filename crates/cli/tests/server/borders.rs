@@ -214,3 +214,30 @@ async fn whoever_can_do_nothing_leaves_no_trace_and_nobody_a_long_one() {
         requests().iter().filter_map(|event| event["payload"]["route"].as_str().map(str::len)).max();
     assert!(longest.is_some_and(|longest| longest <= 256), "{longest:?}");
 }
+
+#[tokio::test]
+async fn calls_that_somebody_does_not_see_are_not_counted_for_them() {
+    let project = Project::new();
+    let text = |name: &str| std::fs::read_to_string(project.path().join(name)).unwrap();
+    let boss = text("agents/boss/spec.yaml").replace("weir://helper", "weir://careful");
+    let boss = boss.replace("access: read", "access: write");
+    let approver = r#"  - { principal: "user:dora", role: approve }"#;
+    project.write("agents/boss/spec.yaml", &format!("{}\n{approver}\n", boss.trim_end()));
+    project.write("models/boss.yaml", &text("models/boss.yaml").replace("tool: helper", "tool: careful"));
+    let granted = "  - tool: weir://careful\n    grants: [{ principal: \"group:staff\", access: write }]\n";
+    project.write("weir.yaml", &format!("{}\n{granted}", text("weir.yaml").trim_end()));
+    project.build();
+    let [alices, doras] = ["user:alice", "user:dora"].map(|who| token(&project, who, &[]));
+    let server = project.serve().arg("--auth-tokens").start().await;
+    let (alice, dora) = (Person::new(&server, &alices), Person::new(&server, &doras));
+    let turn = alice.post("/agents/boss/chat", &json!({"message": "refund 5"})).await.ok();
+    assert_eq!(turn["stop"], "approval", "{turn}");
+    let session = turn["session"].as_str().unwrap();
+
+    let listed = dora.get(&format!("/approvals?session={session}")).await.ok();
+    assert_eq!(listed["approvals"], json!([]), "the agent that asks is not hers to decide about");
+    let gate = format!("/sessions/{session}/gate");
+    let refused = dora.post(&gate, &json!({"decision": "allow"})).await;
+    assert_eq!(refused.error(), (404, "engine::no-approval".to_owned()), "{}", refused.text());
+    alice.post(&gate, &json!({"decision": "allow"})).await.ok();
+}
