@@ -34,7 +34,7 @@ use tokio::sync::Notify;
 use weir_engine::{Address, Engine};
 use weir_journal::{Key, NewEvent, Part};
 use weir_kernel::About;
-use weir_types::{BranchId, Event, EventId, Hash, Hasher, Json, Seq};
+use weir_types::{BranchId, Event, EventId, Hash, Json, Seq};
 
 use self::claim::Found;
 use crate::access;
@@ -270,12 +270,7 @@ fn key(headers: &HeaderMap) -> Result<Key, Error> {
 
 /// Keys of different callers, and for different things, do not meet.
 fn name(caller: &Caller, route: &str, key: &str) -> Hash {
-    let mut hasher = Hasher::default();
-    for part in [caller.principal.as_str(), route, key] {
-        hasher.update(&(part.len() as u64).to_be_bytes());
-        hasher.update(part.as_bytes());
-    }
-    hasher.finish()
+    Hash::of_parts(&[&caller.principal, route, key])
 }
 
 async fn hash(body: &Bytes) -> Hash {

@@ -22,6 +22,7 @@ mod idempotency;
 pub mod ingest;
 mod mcp;
 mod metrics;
+mod percent;
 mod serve;
 mod stream;
 mod ui;
