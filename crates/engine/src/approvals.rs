@@ -249,7 +249,8 @@ impl Engine {
     }
 
     /// The same of the sessions among which to look, whatever they do, as far as somebody sees them. A page ends with one that they
-    /// see: where it ends tells them nothing about others.
+    /// see: where it ends tells them nothing about others. So `limit` bounds the sessions they see; those they do not see are passed by,
+    /// however many of them wait or run.
     ///
     /// # Errors
     /// When the journal cannot be read.

@@ -11,9 +11,9 @@ use tokio::sync::{Semaphore, oneshot};
 use weir_blobs::Blobs;
 use weir_journal::follow::{self, Hub, Store};
 use weir_journal::{
-    Answer, AppendError, Appended, Branch, FoldVersion, Fork, ForkError, Head, Journal, KeyedPart, ListAfter,
-    ListFilter, Listed, NewEvent, PAGE_MAX, PAYLOAD_MAX, Part, ReadError, Report, SNAPSHOT_MAX, Snapshot,
-    StorageError, StreamSummary, Tail, VerifyProgress, rules,
+    Answer, AppendError, Appended, Branch, FoldVersion, Fork, ForkError, Head, Journal, Key, KeyedPart,
+    ListAfter, ListFilter, Listed, Looked, NewEvent, PAGE_MAX, PAYLOAD_MAX, Part, ReadError, Report,
+    SNAPSHOT_MAX, Snapshot, StorageError, StreamSummary, Tail, VerifyProgress, rules,
 };
 use weir_types::{BranchId, Event, EventId, Hash, Kind, Position, Seq, StreamName};
 
@@ -378,6 +378,11 @@ impl Journal for SqliteJournal {
         Box::pin(self.source.pool.read(move |reader| reader.keys(&id, from, to)))
     }
 
+    fn keyed<'a>(&'a self, branch: &'a BranchId, key: &'a Key) -> Answer<'a, Option<KeyedPart>, ReadError> {
+        let (id, key) = (branch.clone(), key.clone());
+        Box::pin(self.source.pool.look(move |reader| reader.keyed(&id, &key)))
+    }
+
     fn refers_to(&self, hash: Hash) -> Answer<'_, bool, ReadError> {
         Box::pin(self.source.pool.read(move |reader| reader.refers_to(hash)))
     }
@@ -390,6 +395,17 @@ impl Journal for SqliteJournal {
     ) -> Answer<'_, Vec<(Position, StreamName)>, ReadError> {
         let limit = limit.min(PAGE_MAX);
         Box::pin(self.source.pool.read(move |reader| reader.referring(hash, after, limit)))
+    }
+
+    fn referring_on<'a>(
+        &'a self,
+        branch: &'a BranchId,
+        hash: Hash,
+        after: Seq,
+        limit: usize,
+    ) -> Answer<'a, Looked, ReadError> {
+        let (id, limit) = (branch.clone(), limit.clamp(1, PAGE_MAX));
+        Box::pin(self.source.pool.read(move |reader| reader.referring_on(&id, hash, after, limit)))
     }
 
     fn put_snapshot(&self, snapshot: Snapshot) -> Answer<'_, (), AppendError> {

@@ -2,8 +2,8 @@
 
 use rusqlite::{ToSql, params};
 use weir_journal::{
-    Attrs, Branch, FoldVersion, ForkPoint, Head, KeyedPart, ListAfter, ListFilter, Listed, Snapshot,
-    StreamSummary,
+    Attrs, Branch, FoldVersion, ForkPoint, Head, Key, KeyedPart, ListAfter, ListFilter, Listed, Looked,
+    Snapshot, StreamSummary,
 };
 use weir_types::{BranchId, Hash, OwnerId, Position, Seq, StreamName, Timestamp};
 
@@ -143,6 +143,16 @@ impl Reader {
         })?)
     }
 
+    pub(crate) fn keyed(&mut self, branch: &BranchId, key: &Key) -> Result<Option<KeyedPart>> {
+        let sql = "SELECT first, last FROM streams JOIN branches ON branches.stream = streams.no \
+                   JOIN keys ON keys.branch = branches.no \
+                   WHERE streams.name = ?1 AND branches.name = ?2 AND keys.key = ?3";
+        Ok(self.rows.one(sql, [branch.stream.as_str(), branch.branch.as_str(), key.as_str()], |row| {
+            let (first, last) = (Seq(unsigned(row, 0)?), Seq(unsigned(row, 1)?));
+            Ok(KeyedPart { key: key.clone(), first, last })
+        })?)
+    }
+
     pub(crate) fn refers_to(&mut self, hash: Hash) -> Result<bool> {
         let sql = "SELECT 1 FROM refs WHERE hash = ?1 LIMIT 1";
         Ok(self.rows.one(sql, [hash.as_bytes()], |_| Ok(()))?.is_some())
@@ -160,6 +170,30 @@ impl Reader {
         Ok(self.rows.many(sql, params![hash.as_bytes(), clamp(after.0), clamp(limit as u64)], |row| {
             Ok((Position(unsigned(row, 0)?), parse(row, 1)?))
         })?)
+    }
+
+    /// Every event is asked about by itself: how many others refer to the blob, and where, makes no difference.
+    pub(crate) fn referring_on(
+        &mut self,
+        id: &BranchId,
+        hash: Hash,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Looked> {
+        let branch = self.rows.existing(id)?;
+        let head = self.rows.head(&branch)?;
+        let from = after.0.max(branch.at).saturating_add(1);
+        if from > head.seq {
+            return Ok(Looked::Nowhere);
+        }
+        let to = head.seq.min(from.saturating_add(limit as u64) - 1);
+        let sql = "SELECT 1 FROM refs WHERE hash = ?1 AND position = ?2";
+        for (entry, seq) in self.rows.entries(&branch, &head, from, to)?.iter().zip(from..) {
+            if self.rows.one(sql, params![hash.as_bytes(), entry.position], |_| Ok(()))?.is_some() {
+                return Ok(Looked::Found(Seq(seq)));
+            }
+        }
+        Ok(if to == head.seq { Looked::Nowhere } else { Looked::NotUntil(Seq(to)) })
     }
 
     /// The newest snapshot along the lineage that still fits the events.

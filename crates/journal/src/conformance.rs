@@ -92,6 +92,7 @@ macro_rules! conformance_suite {
                 racing_repetitions_have_one_winner
                 keys_belong_to_one_branch
                 keys_are_listed
+                a_part_is_found_by_its_key
                 owners_claim_hold_and_release
                 an_owner_holds_all_branches
                 attributes_are_found_by_every_filter
@@ -112,6 +113,7 @@ macro_rules! conformance_suite {
                 events_are_found_by_their_cause
                 all_events_are_read_in_order_of_position
                 blobs_know_whether_they_are_referred_to
+                a_branch_is_searched_for_a_blob
                 reading_what_is_not_there_is_an_error
                 names_are_never_confused
                 kinds_and_payloads_survive_byte_for_byte

@@ -66,7 +66,8 @@ pub use append::{
 pub use at::last_at;
 pub use error::{AppendError, ForkError, ReadError, StorageError, StorageFailure};
 pub use listing::{
-    Attrs, Branch, Fork, ForkPoint, Head, ListAfter, ListFilter, Listed, Status, StatusError, StreamSummary,
+    Attrs, Branch, Fork, ForkPoint, Head, ListAfter, ListFilter, Listed, Looked, Status, StatusError,
+    StreamSummary,
 };
 pub use memory::MemoryJournal;
 pub use mint::{mint, mint_call, mint_owner, mint_run, mint_session, now};

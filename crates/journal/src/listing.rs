@@ -48,6 +48,17 @@ impl Branch {
     }
 }
 
+/// What came of looking for something along a branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Looked {
+    /// It is at this place.
+    Found(Seq),
+    /// It is at none up to this one; there are more.
+    NotUntil(Seq),
+    /// It is not there.
+    Nowhere,
+}
+
 /// Where a branch left its parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForkPoint {

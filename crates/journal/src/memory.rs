@@ -12,10 +12,10 @@ use futures_util::future::{BoxFuture, FutureExt};
 use weir_blobs::Blobs;
 use weir_types::{BranchId, Event, EventId, Hash, Kind, Position, Seq, StreamName};
 
-use crate::append::{Appended, KeyedPart, PAYLOAD_MAX, Part};
+use crate::append::{Appended, Key, KeyedPart, PAYLOAD_MAX, Part};
 use crate::error::{AppendError, ForkError, ReadError};
 use crate::follow::{self, Hub, Store};
-use crate::listing::{Branch, Fork, Head, ListAfter, ListFilter, Listed, StreamSummary};
+use crate::listing::{Branch, Fork, Head, ListAfter, ListFilter, Listed, Looked, StreamSummary};
 use crate::mint::now;
 use crate::port::{Answer, Journal, PAGE_MAX, Tail};
 use crate::rules;
@@ -225,6 +225,10 @@ impl Journal for MemoryJournal {
         async move { self.shared.state().keys(branch, from, to) }.boxed()
     }
 
+    fn keyed<'a>(&'a self, branch: &'a BranchId, key: &'a Key) -> Answer<'a, Option<KeyedPart>, ReadError> {
+        async move { Ok(self.shared.state().keyed(branch, key)) }.boxed()
+    }
+
     fn refers_to(&self, hash: Hash) -> Answer<'_, bool, ReadError> {
         async move { Ok(self.shared.state().refers_to(hash)) }.boxed()
     }
@@ -236,6 +240,16 @@ impl Journal for MemoryJournal {
         limit: usize,
     ) -> Answer<'_, Vec<(Position, StreamName)>, ReadError> {
         async move { Ok(self.shared.state().referring(hash, after, limit.min(PAGE_MAX))) }.boxed()
+    }
+
+    fn referring_on<'a>(
+        &'a self,
+        branch: &'a BranchId,
+        hash: Hash,
+        after: Seq,
+        limit: usize,
+    ) -> Answer<'a, Looked, ReadError> {
+        async move { self.shared.state().referring_on(branch, hash, after, limit.clamp(1, PAGE_MAX)) }.boxed()
     }
 
     fn put_snapshot(&self, snapshot: Snapshot) -> Answer<'_, (), AppendError> {

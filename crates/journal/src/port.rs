@@ -6,9 +6,9 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use weir_types::{BranchId, Event, EventId, Hash, Kind, Position, Seq, StreamName};
 
-use crate::append::{Appended, Part};
+use crate::append::{Appended, Key, Part};
 use crate::error::{AppendError, ForkError, ReadError};
-use crate::listing::{Branch, Fork, Head, ListAfter, ListFilter, Listed, StreamSummary};
+use crate::listing::{Branch, Fork, Head, ListAfter, ListFilter, Listed, Looked, StreamSummary};
 use crate::snapshot::{FoldVersion, Snapshot};
 use crate::verify::{Report, VerifyProgress};
 
@@ -107,6 +107,13 @@ pub trait Journal: Send + Sync + 'static {
         to: Seq,
     ) -> Answer<'a, Vec<crate::KeyedPart>, ReadError>;
 
+    /// The keyed part of a branch itself (not its lineage) with this key; `None` if there is none, or no such branch.
+    fn keyed<'a>(
+        &'a self,
+        branch: &'a BranchId,
+        key: &'a Key,
+    ) -> Answer<'a, Option<crate::KeyedPart>, ReadError>;
+
     /// Whether any event names this blob in its refs.
     fn refers_to(&self, hash: Hash) -> Answer<'_, bool, ReadError>;
 
@@ -117,6 +124,16 @@ pub trait Journal: Send + Sync + 'static {
         after: Position,
         limit: usize,
     ) -> Answer<'_, Vec<(Position, StreamName)>, ReadError>;
+
+    /// Looks at up to `limit` events of a branch itself (not its lineage) after `after` for one that names this blob in its refs. What that
+    /// takes depends on the branch, and not on who else refers to the blob.
+    fn referring_on<'a>(
+        &'a self,
+        branch: &'a BranchId,
+        hash: Hash,
+        after: Seq,
+        limit: usize,
+    ) -> Answer<'a, Looked, ReadError>;
 
     /// Remembers a fold. A cache: it may be forgotten at any time, and storing it waits for nothing.
     fn put_snapshot(&self, snapshot: Snapshot) -> Answer<'_, (), AppendError>;

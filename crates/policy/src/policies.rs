@@ -16,7 +16,7 @@ use crate::fact::Fact;
 use crate::names::{self, Kinds};
 use crate::principal::Principal;
 use crate::source::{LoopRole, Outcome};
-use weir_types::Who;
+use weir_types::{Who, Whose};
 
 /// Policies, read once and asked often. The same question always gets the same answer.
 pub struct Policies {
@@ -80,8 +80,8 @@ pub struct Stored<'a> {
     pub kind: StoredKind,
     /// Its name.
     pub name: &'a str,
-    /// Whose it is; nobody's, if absent.
-    pub owner: Option<&'a str>,
+    /// Whose it is.
+    pub owner: Whose<'a>,
 }
 
 /// The kinds of what is stored.
@@ -138,7 +138,12 @@ impl Policies {
             StoredKind::Blob => &self.kinds.blob,
             StoredKind::Knowledge => &self.kinds.knowledge,
         };
-        let context = vec![("mine", stored.owner == Some(who.principal)), ("shared", stored.owner.is_none())];
+        let (mine, shared) = match stored.owner {
+            Whose::Someone(owner) => (owner == who.principal, false),
+            Whose::Nobody => (false, true),
+            Whose::Unsaid => (false, false),
+        };
+        let context = vec![("mine", mine), ("shared", shared)];
         self.may_do(who, level.as_str(), names::uid(kind, stored.name), context)
     }
 

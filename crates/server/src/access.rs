@@ -14,9 +14,11 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use weir_engine::{Address, Approval, stream_of};
 use weir_journal::lines::Positions;
-use weir_journal::{Listed, StreamSummary};
+use weir_journal::{ListFilter, Listed, StreamSummary};
 use weir_tools::{Gate, Stored, StoredKind};
-use weir_types::{BranchId, BranchName, Level, SessionId, StreamName, Verdict, Who, is_reserved_stream};
+use weir_types::{
+    BranchId, BranchName, Level, SessionId, StreamName, Verdict, Who, Whose, is_reserved_stream,
+};
 
 pub(crate) use self::blobs::{blob, keep_blob, may_store};
 pub(crate) use self::inbox::Inbox;
@@ -45,6 +47,24 @@ pub(crate) fn positions(app: &App, caller: &Caller) -> Positions {
 /// Whether someone sees everything.
 pub(crate) fn is_admin(app: &App, caller: &Caller) -> bool {
     gate(app).is_admin(caller.who())
+}
+
+/// Whether there is anything that someone could do: write among their own, talk to an agent, decide about a call, or something in a session of theirs.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub(crate) async fn does_anything(app: &App, caller: &Caller) -> Result<bool, Error> {
+    let own = names::namespace(&caller.principal);
+    let own = Stored { kind: StoredKind::Stream, name: &own, owner: Whose::Someone(&caller.principal) };
+    if gate(app).may(caller.who(), Level::Write, own) || Inbox::of(app, caller).decides_at_all() {
+        return Ok(true);
+    }
+    let build = app.builds.current();
+    if build.is_some_and(|build| build.manifest.agents.keys().any(|name| agent(app, caller, name).is_ok())) {
+        return Ok(true);
+    }
+    let filter = ListFilter { principal: Some(caller.principal.clone()), ..ListFilter::default() };
+    Ok(!app.journal.list(filter, None, 1).await?.is_empty())
 }
 
 /// The groups of whoever asks: those they come with, and those that the project has them in.
@@ -330,7 +350,7 @@ async fn on_branch(app: &App, session: SessionId, branch: Option<&str>) -> Resul
     Ok(address)
 }
 
-/// Whose a stream is; nobody's, if it is one that is made with the command line.
+/// Whose a stream is; nobody in particular's, if it is one that is made with the command line, or one of the runtime's own.
 async fn owner(app: &App, stream: &StreamName) -> Result<Option<String>, Error> {
     match Address::of(&BranchId::main(stream.clone())) {
         Some(address) => {
@@ -342,5 +362,11 @@ async fn owner(app: &App, stream: &StreamName) -> Result<Option<String>, Error> 
 }
 
 fn may(gate: &dyn Gate, caller: &Caller, level: Level, stream: &StreamName, owner: Option<&str>) -> bool {
+    let owner = match owner {
+        Some(owner) => Whose::Someone(owner),
+        // What only the runtime writes says something about everybody, and is for nobody to share.
+        None if is_reserved_stream(stream) => Whose::Unsaid,
+        None => Whose::Nobody,
+    };
     gate.may(caller.who(), level, Stored { kind: StoredKind::Stream, name: stream.as_str(), owner })
 }

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::app::App;
 use crate::error::Error;
+use crate::percent::decoded;
 
 /// The longest word about what is wrong with a request.
 const WHY_CHARS_MAX: usize = 300;
@@ -121,10 +122,15 @@ fn too_large(bytes_max: usize) -> Error {
     )
 }
 
+/// What a body is said to be, in lower case and without parameters; empty if nothing is said.
+pub(crate) fn content_type(headers: &HeaderMap) -> String {
+    let said = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    said.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
 /// JSON that says what it is.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
-    let said = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let essence = said.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let essence = content_type(headers);
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
 }
 
@@ -154,7 +160,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<Json<T>, Error> {
 /// The parameters of a query, all of them known and each of them there once.
 fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Error> {
     let help = "see `/openapi.json` for the parameters there are";
-    if !uri.query().is_none_or(is_decodable) {
+    if !uri.query().is_none_or(|query| decoded(query).is_some()) {
         return Err(Error::bad("the query is not percent-encoded UTF-8", help));
     }
     let read = axum::extract::Query::<T>::try_from_uri(uri);
@@ -173,26 +179,6 @@ fn shortened(why: &str) -> String {
         Some((end, _)) => format!("{}…", &why[..end]),
         None => why.to_owned(),
     }
-}
-
-/// Whether every `%` begins two hexadecimal digits, and all of it is UTF-8 in the end.
-fn is_decodable(text: &str) -> bool {
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let [first, after @ ..] = rest {
-        let (byte, left) = match (first, after) {
-            (b'%', [high, low, left @ ..]) => {
-                match (char::from(*high).to_digit(16), char::from(*low).to_digit(16)) {
-                    (Some(high), Some(low)) => ((high * 16 + low) as u8, left),
-                    _ => return false,
-                }
-            }
-            (b'%', _) => return false,
-            (byte, left) => (*byte, left),
-        };
-        bytes.push(byte);
-        rest = left;
-    }
-    std::str::from_utf8(&bytes).is_ok()
 }
 
 #[cfg(test)]

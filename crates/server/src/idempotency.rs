@@ -8,6 +8,8 @@
 //! Of several servers over one data directory, the one that wrote a request down handles it; others take it over only when that one
 //! is dead, or has let go of it.
 //!
+//! Nothing is written down about requests of those who can do nothing here: they would fill the journal with what was refused.
+//!
 //! Limits: answers that are streams, 202s and errors are not kept (a request that failed may be repeated); the body must fit
 //! into the limit of bodies. Keys are kept for as long as the journal.
 
@@ -32,9 +34,10 @@ use tokio::sync::Notify;
 use weir_engine::{Address, Engine};
 use weir_journal::{Key, NewEvent, Part};
 use weir_kernel::About;
-use weir_types::{BranchId, Event, EventId, Hash, Hasher, Json, Seq};
+use weir_types::{BranchId, Event, EventId, Hash, Json, Seq};
 
 use self::claim::Found;
+use crate::access;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;
@@ -46,6 +49,9 @@ const STREAM: &str = "engine:requests";
 
 const RECEIVED: &str = "request.received";
 const ANSWERED: &str = "request.answered";
+
+/// The longest route that is written down as it is.
+const ROUTE_BYTES_MAX: usize = 256;
 
 /// The longest answer that is kept.
 const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -81,6 +87,14 @@ pub(crate) struct Claim {
     is_repeated: bool,
     /// What it had led to by then.
     led_to: Arc<Vec<Event>>,
+}
+
+impl Claim {
+    /// One of somebody who has nothing to do here, so that nothing is written down about it. If a policy lets them write a stream after all,
+    /// the key of that append makes it happen once.
+    fn unwritten(name: Hash) -> Self {
+        Self { event: weir_journal::mint(), name, is_repeated: true, led_to: Arc::default() }
+    }
 }
 
 /// What handlers are told about the key of a request.
@@ -140,6 +154,17 @@ impl Claimed {
 struct Received {
     route: String,
     body: Hash,
+    /// The session that a header names; absent without one, as in what was written down before there was this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<Hash>,
+}
+
+impl Received {
+    fn new(route: String, body: Hash, session: Option<&HeaderValue>) -> Self {
+        let is_long = route.len() > ROUTE_BYTES_MAX;
+        let route = if is_long { format!("sha256:{}", Hash::of(route.as_bytes())) } else { route };
+        Self { route, body, session: session.map(|value| Hash::of(value.as_bytes())) }
+    }
 }
 
 /// What is written down about its answer.
@@ -172,8 +197,12 @@ async fn handle(app: App, request: Request, next: Next) -> Result<Response, Erro
     let body = whole(body, app.settings.body_bytes_max).await?;
     let route = parts.uri.path_and_query().map_or_else(|| parts.uri.path().to_owned(), ToString::to_string);
     let name = name(&caller, &route, key.as_str());
+    if !access::does_anything(&app, &caller).await? {
+        parts.extensions.insert(Claim::unwritten(name));
+        return Ok(next.run(Request::from_parts(parts, Body::from(body))).await);
+    }
     let under_way = UnderWay::enter(&app, name)?;
-    let received = Received { route, body: hash(&body).await };
+    let received = Received::new(route, hash(&body).await, parts.headers.get("x-weir-session"));
     let request = Request::from_parts(parts, Body::from(body));
     let keeper = app.clone();
     // From here on it is written down who handles it, so that it goes on to its end whether its client waits or not.
@@ -222,7 +251,7 @@ pub(crate) async fn call(
 ) -> Result<(Claimed, UnderWay), Error> {
     let name = name(caller, place, key);
     let under_way = UnderWay::wait_for(app, name).await;
-    let received = Received { route: place.to_owned(), body: Hash::of(what) };
+    let received = Received::new(place.to_owned(), Hash::of(what), None);
     match claim::claim(app, caller, name, &received).await? {
         Found::Claim(claim) => Ok((Claimed(Some(claim)), under_way)),
         Found::Answer(_) => Err(Error::bug()),
@@ -241,12 +270,7 @@ fn key(headers: &HeaderMap) -> Result<Key, Error> {
 
 /// Keys of different callers, and for different things, do not meet.
 fn name(caller: &Caller, route: &str, key: &str) -> Hash {
-    let mut hasher = Hasher::default();
-    for part in [caller.principal.as_str(), route, key] {
-        hasher.update(&(part.len() as u64).to_be_bytes());
-        hasher.update(part.as_bytes());
-    }
-    hasher.finish()
+    Hash::of_parts(&[&caller.principal, route, key])
 }
 
 async fn hash(body: &Bytes) -> Hash {

@@ -23,6 +23,7 @@ pub mod ingest;
 mod mcp;
 mod media;
 mod metrics;
+mod percent;
 mod saying;
 mod serve;
 mod stream;

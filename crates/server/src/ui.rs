@@ -13,7 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_engine::{Address, EngineError, New};
 use weir_journal::PAGE_MAX;
-use weir_types::{Hasher, Message, Role, RunId, Seq, SessionId};
+use weir_types::{Hash, Message, Role, RunId, Seq, SessionId};
 
 use self::messages::{Decision, Submission, Wish};
 use crate::access;
@@ -156,12 +156,7 @@ fn chat(caller: &Caller, agent: &str, id: &str) -> Result<Address, Error> {
             "send the chat's id as `id`",
         ));
     }
-    let mut hasher = Hasher::default();
-    for part in ["ui chat", &caller.principal, agent, id] {
-        hasher.update(&(part.len() as u64).to_be_bytes());
-        hasher.update(part.as_bytes());
-    }
-    let hash = hasher.finish();
+    let hash = Hash::of_parts(&["ui chat", &caller.principal, agent, id]);
     let bytes = hash.as_bytes().first_chunk::<16>().copied().unwrap_or_default();
     Ok(Address::main(SessionId::from_u128(u128::from_be_bytes(bytes))))
 }

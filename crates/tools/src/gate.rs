@@ -1,6 +1,6 @@
 //! Who may do what: where policy plugs in.
 
-use weir_types::{Effect, Json, Level, Risk, Who};
+use weir_types::{Effect, Json, Level, Risk, Who, Whose};
 
 use crate::decision::Decision;
 
@@ -46,8 +46,8 @@ pub struct Stored<'a> {
     pub kind: StoredKind,
     /// Its name.
     pub name: &'a str,
-    /// Whose it is; nobody's, if absent.
-    pub owner: Option<&'a str>,
+    /// Whose it is.
+    pub owner: Whose<'a>,
 }
 
 /// The kinds of what is stored.

@@ -27,6 +27,16 @@ impl Hash {
         hasher.finish()
     }
 
+    /// The hash of several texts, each after its length: where one ends and the next begins makes a difference.
+    pub fn of_parts(parts: &[&str]) -> Self {
+        let mut hasher = Hasher::default();
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_be_bytes());
+            hasher.update(part.as_bytes());
+        }
+        hasher.finish()
+    }
+
     /// A digest computed or stored elsewhere.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
@@ -127,6 +137,15 @@ mod tests {
         assert_eq!(hash.to_string().to_uppercase().parse(), Ok(hash));
         let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(Hash::of(b"abc").to_string(), known);
+    }
+
+    #[test]
+    fn parts_do_not_run_into_one_another() {
+        let same_bytes = b"\0\0\0\0\0\0\0\x02ab\0\0\0\0\0\0\0\x02\xc3\xa9";
+        assert_eq!(Hash::of_parts(&["ab", "é"]), Hash::of(same_bytes));
+        let all = [Hash::of_parts(&["a", "b"]), Hash::of_parts(&["ab", ""]), Hash::of_parts(&["", "ab"])];
+        assert!(all[0] != all[1] && all[1] != all[2] && all[0] != all[2]);
+        assert_eq!(Hash::of_parts(&[]), Hash::of(b""));
     }
 
     #[test]

@@ -59,4 +59,4 @@ pub use stop::StopReason;
 pub use time::{TimeError, Timestamp};
 pub use tool::{Effect, Level, Observed, OnInterrupt, Outcome, Risk, Saw, Verdict};
 pub use usage::{MoneyError, NanoUsd, Price, Usage};
-pub use who::Who;
+pub use who::{Who, Whose};

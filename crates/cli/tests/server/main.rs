@@ -8,6 +8,7 @@ mod api_sessions;
 mod api_streams;
 mod auth_jwt;
 mod auth_tokens;
+mod borders;
 mod branching;
 mod compat;
 mod counting;

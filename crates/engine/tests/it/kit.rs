@@ -800,6 +800,14 @@ impl Journal for Fused {
         self.inner.keys(branch, from, to)
     }
 
+    fn keyed<'a>(
+        &'a self,
+        branch: &'a BranchId,
+        key: &'a weir_journal::Key,
+    ) -> Answer<'a, Option<KeyedPart>, ReadError> {
+        self.inner.keyed(branch, key)
+    }
+
     fn refers_to(&self, hash: Hash) -> Answer<'_, bool, ReadError> {
         self.inner.refers_to(hash)
     }
@@ -811,6 +819,16 @@ impl Journal for Fused {
         limit: usize,
     ) -> Answer<'_, Vec<(Position, StreamName)>, ReadError> {
         self.inner.referring(hash, after, limit)
+    }
+
+    fn referring_on<'a>(
+        &'a self,
+        branch: &'a BranchId,
+        hash: Hash,
+        after: Seq,
+        limit: usize,
+    ) -> Answer<'a, weir_journal::Looked, ReadError> {
+        self.inner.referring_on(branch, hash, after, limit)
     }
 
     fn put_snapshot(&self, snapshot: Snapshot) -> Answer<'_, (), AppendError> {

@@ -138,6 +138,28 @@ pub async fn keys_belong_to_one_branch(make: Make) {
     assert_eq!(texts(&lineage(journal, &at("a@side")).await), ["main:1", "side:2"]);
 }
 
+/// A keyed part is found by its key, on the branch itself.
+pub async fn a_part_is_found_by_its_key(make: Make) {
+    let fixture = make().await;
+    let journal = &*fixture.journal;
+    journal.append(vec![Part::new(at("a"), notes(1, 1)), keyed("a", "k", 2, 2)]).await.unwrap();
+    let side = fork(journal, &at("a"), 3, "side").await;
+    journal.append(vec![keyed("a@side", "l", 4, 1)]).await.unwrap();
+    let part =
+        |name: &str, first, last| Some(KeyedPart { key: key(name), first: Seq(first), last: Seq(last) });
+    for (branch, name, expected) in [
+        (at("a"), "k", part("k", 2, 3)),
+        (at("a"), "K", None),
+        (at("a"), "l", None),
+        (side.clone(), "l", part("l", 4, 4)),
+        (side, "k", None),
+        (at("a@x"), "k", None),
+        (at("b"), "k", None),
+    ] {
+        assert_eq!(journal.keyed(&branch, &key(name)).await.unwrap(), expected, "{branch} {name}");
+    }
+}
+
 /// Keyed parts are listed by the place of their last event, on the branch itself.
 pub async fn keys_are_listed(make: Make) {
     let fixture = make().await;

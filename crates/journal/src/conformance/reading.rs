@@ -8,6 +8,7 @@ use weir_types::{BranchId, Hash, Kind, Meta, Position, Seq};
 use super::Make;
 use super::kit::*;
 use crate::append::NewEvent;
+use crate::listing::Looked;
 use crate::port::{Journal, PAGE_MAX};
 
 /// A branch of six events: two of `main`, four of its own.
@@ -196,6 +197,55 @@ pub async fn blobs_know_whether_they_are_referred_to(make: Make) {
     assert_eq!(streams(hashes[1], first.0, 10).await, [second]);
     assert_eq!(streams(hashes[0], Position(0), 10).await, [first]);
     assert_eq!(streams(hashes[2], Position(0), 10).await, []);
+}
+
+/// Along a branch itself, in steps of any length, whatever others refer to.
+pub async fn a_branch_is_searched_for_a_blob(make: Make) {
+    let fixture = make().await;
+    let journal = &*fixture.journal;
+    let [blob, other] = [Hash::of(b"blob"), Hash::of(b"other")];
+    let naming = |hash| event("n", "{}").with_refs(vec![hash]);
+    // Blocks of the index are passed, and others refer to the same blob in between.
+    for n in 0..100 {
+        append(journal, &at("a"), vec![event("n", "1"), naming(other)]).await;
+        append(journal, &at("theirs"), vec![naming(blob)]).await;
+        if n == 70 {
+            append(journal, &at("a"), vec![naming(blob)]).await;
+        }
+    }
+    let side = fork(journal, &at("a"), 150, "side").await;
+    append(journal, &side, vec![event("n", "1"), naming(blob), event("n", "2")]).await;
+    let empty = fork(journal, &at("a"), 150, "empty").await;
+    for (branch, after, expected) in [
+        (&at("a"), 0, Looked::Found(Seq(143))),
+        (&at("a"), 142, Looked::Found(Seq(143))),
+        (&at("a"), 143, Looked::Nowhere),
+        (&at("a"), u64::MAX, Looked::Nowhere),
+        (&side, 0, Looked::Found(Seq(152))),
+        (&side, 152, Looked::Nowhere),
+        (&empty, 0, Looked::Nowhere),
+        (&at("theirs"), 0, Looked::Found(Seq(1))),
+        (&at("theirs"), 99, Looked::Found(Seq(100))),
+    ] {
+        for limit in [0, 1, 7, 64, PAGE_MAX, usize::MAX] {
+            let (mut after, mut steps) = (Seq(after), 0);
+            let found = loop {
+                match journal.referring_on(branch, blob, after, limit).await.unwrap() {
+                    Looked::NotUntil(seq) => {
+                        assert!(seq > after, "{branch}: it goes on");
+                        (after, steps) = (seq, steps + 1);
+                    }
+                    looked => break looked,
+                }
+            };
+            assert_eq!(found, expected, "{branch} after {after}, by {limit}");
+            assert!(limit < 64 || steps < 4, "{branch}: {steps} steps of {limit}");
+        }
+        let nothing = journal.referring_on(branch, Hash::of(b"nothing"), Seq(0), PAGE_MAX).await.unwrap();
+        assert_eq!(nothing, Looked::Nowhere);
+    }
+    let missing = journal.referring_on(&at("b"), blob, Seq(0), 1).await;
+    assert_eq!(refusal(missing), "there is no stream `b`");
 }
 
 /// A stream or branch that does not exist is named.

@@ -9,7 +9,7 @@ use weir_types::{BranchId, BranchName, Event, EventId, Hash, Kind, OwnerId, Posi
 
 use crate::append::{Key, KeyedPart};
 use crate::error::ReadError;
-use crate::listing::{Attrs, Branch, ForkPoint, Head, ListAfter, ListFilter, Listed, StreamSummary};
+use crate::listing::{Attrs, Branch, ForkPoint, Head, ListAfter, ListFilter, Listed, Looked, StreamSummary};
 use crate::rules::KnownPart;
 use crate::snapshot::{FoldVersion, SNAPSHOT_MAX, SNAPSHOTS_KEPT, Snapshot};
 
@@ -204,6 +204,11 @@ impl State {
         Ok(parts)
     }
 
+    pub(super) fn keyed(&self, branch: &BranchId, key: &Key) -> Option<KeyedPart> {
+        let part = self.keys.get(branch)?.get(key)?;
+        Some(KeyedPart { key: key.clone(), first: part.first, last: part.last })
+    }
+
     pub(super) fn refers_to(&self, hash: Hash) -> bool {
         self.refs.contains_key(&hash)
     }
@@ -213,6 +218,27 @@ impl State {
         let streams =
             places.filter_map(|position| Some((*position, self.events.get(position)?.event.stream.clone())));
         streams.take(limit).collect()
+    }
+
+    pub(super) fn referring_on(
+        &self,
+        branch: &BranchId,
+        hash: Hash,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Looked, ReadError> {
+        let branch = self.get(branch)?;
+        let places = self.refs.get(&hash).map_or(&[][..], Vec::as_slice);
+        let own = (branch.base().0 + 1..).zip(&branch.own).filter(|(seq, _)| *seq > after.0);
+        for (looked_at, (seq, position)) in own.enumerate() {
+            if looked_at == limit {
+                return Ok(Looked::NotUntil(Seq(seq - 1)));
+            }
+            if places.binary_search(position).is_ok() {
+                return Ok(Looked::Found(Seq(seq)));
+            }
+        }
+        Ok(Looked::Nowhere)
     }
 
     /// Keeps a snapshot, unless it is too large or of events that are not there.

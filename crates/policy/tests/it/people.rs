@@ -1,7 +1,7 @@
 //! Roles, approvals, and what is stored.
 
 use weir_policy::{LoopRole, Source, Stored, StoredKind};
-use weir_types::Level;
+use weir_types::{Level, Whose};
 
 use crate::support::{policies, source};
 
@@ -81,15 +81,19 @@ fn what_is_stored_is_for_whom_it_belongs_to() {
             |who: &str, level, owner| policies.may(who, level, &Stored { kind, name: "x", owner }).allowed;
         let knows = kind == StoredKind::Knowledge;
         for (who, owner, read, write) in [
-            ("user:ada", Some("user:grace"), true, true),
-            ("user:ada", None, true, true),
-            ("user:grace", Some("user:grace"), true, true),
-            ("user:grace", Some("user:eve"), false, false),
-            ("user:grace", None, knows, false),
-            ("user:rita", Some("user:rita"), true, false),
-            ("user:rita", Some("user:grace"), false, false),
-            ("user:rita", None, knows, false),
-            ("user:eve", Some("user:eve"), false, false),
+            ("user:ada", Whose::Someone("user:grace"), true, true),
+            ("user:ada", Whose::Nobody, true, true),
+            ("user:grace", Whose::Someone("user:grace"), true, true),
+            ("user:grace", Whose::Someone("user:eve"), false, false),
+            ("user:grace", Whose::Nobody, knows, false),
+            ("user:rita", Whose::Someone("user:rita"), true, false),
+            ("user:rita", Whose::Someone("user:grace"), false, false),
+            ("user:rita", Whose::Nobody, knows, false),
+            ("user:eve", Whose::Someone("user:eve"), false, false),
+            // What is nobody's in particular, as far as is known, is not everybody's.
+            ("user:ada", Whose::Unsaid, true, true),
+            ("user:grace", Whose::Unsaid, false, false),
+            ("user:rita", Whose::Unsaid, false, false),
         ] {
             let found = (may(who, Level::Read, owner), may(who, Level::Write, owner));
             assert_eq!(found, (read, write), "{who} {kind:?} of {owner:?}");

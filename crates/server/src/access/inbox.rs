@@ -47,7 +47,7 @@ impl<'a> Inbox<'a> {
         known.is_visible(self.app, self.caller) || known.may_be_decided(self.app, self.caller)
     }
 
-    fn decides_at_all(&self) -> bool {
+    pub(super) fn decides_at_all(&self) -> bool {
         let build = self.app.builds.current();
         build.is_some_and(|build| build.manifest.agents.keys().any(|agent| self.decides(agent)))
     }

@@ -6,6 +6,7 @@ use weir_types::StreamName;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;
+use crate::percent::decoded;
 
 /// What holds the blobs that somebody has stored.
 const BLOBS: &str = "engine:blobs/";
@@ -79,19 +80,7 @@ fn escaped(principal: &str) -> String {
 }
 
 fn unescaped(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        (rest, _) = match (first, after) {
-            (b'%', [high, low, after @ ..]) => {
-                let hex = std::str::from_utf8(&[*high, *low]).ok().map(str::to_owned)?;
-                (after, bytes.push(u8::from_str_radix(&hex, 16).ok()?))
-            }
-            (b'%', _) => return None,
-            (byte, after) => (after, bytes.push(*byte)),
-        };
-    }
-    let principal = String::from_utf8(bytes).ok()?;
+    let principal = decoded(text)?;
     // Only one spelling of a name is that name.
     (escaped(&principal) == text).then_some(principal)
 }

@@ -22,8 +22,11 @@ use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path, Query};
 use crate::idempotency::Claimed;
 
-/// The most sessions that are looked at for one page; a page may have fewer calls than its limit, and even none.
-const SESSIONS_MAX: usize = 500;
+/// The most sessions that someone sees of which one page tells the calls; it may have fewer calls than its limit, and even none.
+///
+/// Those they do not see are passed by in between, and how many is not bounded: a page that ended at one of them would have to name it. That is
+/// rows of an index, of sessions that wait or run, for approvers alone; whoever decides about nobody else's calls is not led past any.
+const SEEN_MAX: usize = 500;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -179,14 +182,14 @@ async fn list_approvals(
     let inbox = access::Inbox::of(&app, &caller);
     let among = inbox.among(query.agent);
     let mut after = query.after.as_deref().map(after).transpose()?;
-    let (mut approvals, mut looked_at) = (Vec::new(), 0);
+    let (mut approvals, mut seen) = (Vec::new(), 0);
     loop {
         let sees = |listed: &Listed| inbox.has(listed);
         let (asked, next) = app.engine.approvals_among(among.clone(), sees, after.take(), limit).await?;
         approvals.extend(asked.into_iter().map(ApprovalView::from));
-        looked_at += limit;
+        seen += limit;
         after = next;
-        if after.is_none() || approvals.len() >= limit || looked_at >= SESSIONS_MAX {
+        if after.is_none() || approvals.len() >= limit || seen >= SEEN_MAX {
             break;
         }
     }
@@ -285,7 +288,11 @@ impl Deciding {
             Some(call) => call.parse().map_err(|_| Error::missing("call"))?,
             // What the same request has decided before does not wait any more.
             None if self.claimed.earlier().is_some() => CallId::from_u128(0),
-            None => only(&self.app.engine.approvals(&self.address).await?)?,
+            None => {
+                let mut asked = self.app.engine.approvals(&self.address).await?;
+                asked.retain(|approval| access::sees_approval(&self.app, &self.caller, approval));
+                only(&asked)?
+            }
         };
         self.make(call, Decide { decision, input: None, message: deny_message, scope: None }).await
     }

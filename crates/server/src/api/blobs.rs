@@ -1,4 +1,4 @@
-//! `/blobs`: content by its hash. It belongs to whoever has stored it, and to whoever may read a stream that refers to it.
+//! `/blobs`: content by its hash. It belongs to whoever has stored it, and to whoever has a stream that refers to it.
 
 use std::io;
 

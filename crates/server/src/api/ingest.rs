@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::branches::branch_name;
 use crate::error::{Error, ErrorBody};
-use crate::extract::{Json, Path, Query, whole};
+use crate::extract::{Json, Path, Query, content_type, whole};
 use crate::formats::{Format, FormatError};
 use crate::idempotency::Claimed;
 use crate::ingest::Recording;
@@ -100,9 +100,7 @@ async fn ingest(
 
 /// What a page of somebody else's could send without asking is not taken.
 fn check_type(headers: &HeaderMap) -> Result<(), Error> {
-    let said = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let essence = said.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if ["text/event-stream", "application/octet-stream"].contains(&essence.as_str()) {
+    if ["text/event-stream", "application/octet-stream"].contains(&content_type(headers).as_str()) {
         return Ok(());
     }
     Err(Error::new(

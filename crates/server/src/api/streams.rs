@@ -120,7 +120,8 @@ struct New {
     payload: Option<weir_types::Json>,
     /// Any bytes instead.
     payload_base64: Option<String>,
-    /// More to keep beside the event; `actor` is set by the server.
+    /// More to keep beside the event. `actor` is set by the server; `run`, `iteration`, `causation`, `duration_ms` and `owner` are for
+    /// the runtime to say.
     #[schema(value_type = Object, required = false)]
     meta: Option<weir_types::Json>,
     /// The blobs it needs; they must be yours.
@@ -353,15 +354,23 @@ fn event(new: New, caller: &Caller) -> Result<NewEvent, Error> {
     Ok(NewEvent::new(kind, payload).with_meta(with_actor(meta.as_ref(), caller)?).with_refs(refs))
 }
 
+/// What is for the runtime to say about an event: it finds again what it has done by what these say.
+const META_OF_THE_RUNTIME: [&str; 6] = ["actor", "run", "iteration", "causation", "duration_ms", "owner"];
+
 /// The caller's object with the actor put in front; the rest stays as it was written.
 fn with_actor(given: Option<&weir_types::Json>, caller: &Caller) -> Result<Meta, Error> {
-    let bad = |message: String| Error::bad(message, "`meta` is a small JSON object without `actor`");
+    let bad = |message: String| {
+        Error::bad(
+            message,
+            "`meta` is a small JSON object with names of your own, and `trace` if there is one",
+        )
+    };
     let given =
         Meta::new(given.map_or("{}", weir_types::Json::as_str)).map_err(|error| bad(error.to_string()))?;
     let fields: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(given.as_str()).map_err(|error| bad(error.to_string()))?;
-    if fields.contains_key("actor") {
-        return Err(bad("`meta` cannot set `actor`: it is always whoever asks".to_owned()));
+    if let Some(name) = META_OF_THE_RUNTIME.iter().find(|name| fields.contains_key(**name)) {
+        return Err(bad(format!("`meta` cannot set `{name}`: only the runtime says that")));
     }
     let actor = serde_json::Value::from(caller.principal.as_str());
     let rest = given.as_str().trim_start_matches('{');

@@ -6,7 +6,7 @@
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
-use weir_engine::Standing;
+use weir_engine::{Address, Standing};
 use weir_journal::{AppendError, NewEvent, PAGE_MAX, Part};
 use weir_kernel::About;
 use weir_types::{Event, EventId, Hash, Meta, OwnerId, Position, Seq};
@@ -148,7 +148,10 @@ impl History {
 
     fn take(&mut self, event: Event, first: &Event) -> Result<(), Error> {
         if event.stream != first.stream {
-            self.led_to.push(event);
+            // Only the runtime writes sessions. What others say was led to by a request is their word.
+            if Address::of(&event.branch_id()).is_some() {
+                self.led_to.push(event);
+            }
             return Ok(());
         }
         match event.kind.as_str() {
@@ -173,7 +176,7 @@ mod tests {
 
     async fn claimed(app: &App, n: u32) -> Result<Found, u16> {
         let (name, body) = (Hash::of(&n.to_be_bytes()), Hash::of(b"body"));
-        let received = Received { route: "/x".to_owned(), body };
+        let received = Received::new("/x".to_owned(), body, None);
         claim(app, &ada(), name, &received).await.map_err(|error| error.status.as_u16())
     }
 
