@@ -10,6 +10,7 @@ mod auth_jwt;
 mod auth_tokens;
 mod compat;
 mod counting;
+mod credentials;
 mod deciding;
 mod deploying;
 mod edges;
