@@ -104,6 +104,9 @@ pub(crate) struct LimitArgs {
     /// How long a request may take to arrive, in seconds; a long body has longer.
     #[arg(long, env = "WEIR_ARRIVAL", value_name = "SECONDS", default_value_t = Settings::default().arrival.as_secs())]
     arrival: u64,
+    /// How long a client may take nothing of what is sent to it, in seconds.
+    #[arg(long, env = "WEIR_STALL", value_name = "SECONDS", default_value_t = Settings::default().stall.as_secs())]
+    stall: u64,
     /// How long a chat that is not streamed waits for its answer, in seconds; the run goes on after that.
     #[arg(long, env = "WEIR_PATIENCE", value_name = "SECONDS", default_value_t = Settings::default().chat_patience.as_secs())]
     patience: u64,
@@ -277,6 +280,7 @@ impl AuthArgs {
             max_connections,
             max_requests,
             arrival,
+            stall,
             patience,
             keep_alive,
         } = *limits;
@@ -284,6 +288,7 @@ impl AuthArgs {
             (max_connections == 0, "max-connections"),
             (max_requests == 0, "max-requests"),
             (arrival == 0, "arrival"),
+            (stall == 0, "stall"),
             (patience == 0, "patience"),
             (keep_alive == 0, "keep-alive"),
         ] {
@@ -299,6 +304,7 @@ impl AuthArgs {
             connections_max: max_connections,
             requests_max: max_requests,
             arrival: Duration::from_secs(arrival),
+            stall: Duration::from_secs(stall),
             chat_patience: Duration::from_secs(patience),
             keep_alive: Duration::from_secs(keep_alive),
             ..Settings::default()

@@ -9,6 +9,7 @@ mod api_streams;
 mod auth_jwt;
 mod auth_tokens;
 mod compat;
+mod connections;
 mod counting;
 mod credentials;
 mod deciding;
