@@ -26,6 +26,7 @@ mod reconnect;
 mod reloading;
 mod seeing;
 mod serving;
+mod shares;
 mod stopping;
 mod streaming;
 mod telling;
