@@ -36,6 +36,60 @@ async fn a_session_of_mcp_is_for_the_groups_that_it_was_begun_with() {
     assert_eq!(begun.clone().token(&other).ask("tools/list", json!({})).await.status(), 200);
 }
 
+/// How often the test below hangs up.
+const HANGS_UP: usize = 10;
+
+#[tokio::test]
+async fn whoever_hangs_up_does_not_have_keys_asked_for_more_often() {
+    let [one, two] = RSA.map(EncodingKey::from_rsa_der);
+    let keys = json!({"keys": [jwk(&one, Algorithm::RS256, "one"), jwk(&two, Algorithm::RS256, "two")]});
+    // Counts who asks, and answers while it is open.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/jwks", listener.local_addr().unwrap());
+    let (open, opened) = watch::channel(true);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (mut opened, keys) = (opened.clone(), keys.to_string());
+            // The second key is new.
+            let is_first = counted.fetch_add(1, Ordering::SeqCst) == 0;
+            let keys = if is_first { keys.replace(r#""kid":"two""#, r#""kid":"old""#) } else { keys };
+            tokio::spawn(async move {
+                let _ = stream.read(&mut [0; 4096]).await;
+                let _ = opened.wait_for(|is_open| *is_open).await;
+                let head =
+                    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", keys.len());
+                let _ = stream.write_all(format!("{head}{keys}").as_bytes()).await;
+            });
+        }
+    });
+    let project = Project::new();
+    let serving = project.serve().arg("--auth-jwks").arg(&url).arg("--auth-audience").arg("weir");
+    let server = serving.arg("--auth-jwks-refresh").arg("2").start().await;
+    assert_eq!(status(&server, &by(&one, Algorithm::RS256, "one")).await, 200);
+    open.send_replace(false);
+    // They may be asked for again after two seconds.
+    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    let before = asked.load(Ordering::SeqCst);
+    for n in 0..HANGS_UP {
+        let token = by(&one, Algorithm::RS256, &format!("made-up-{n}"));
+        let mut client = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
+        let request = format!(
+            "GET /sessions HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nauthorization: Bearer {token}\r\n\r\n",
+            server.port
+        );
+        client.write_all(request.as_bytes()).await.unwrap();
+        // Long enough to be heard.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let more = asked.load(Ordering::SeqCst) - before;
+    assert!((1..=2).contains(&more), "{HANGS_UP} that hung up had keys asked for {more} times");
+    open.send_replace(true);
+    let next = by(&two, Algorithm::RS256, "two");
+    within("the new key is known", async { while status(&server, &next).await != 200 {} }).await;
+}
+
 #[tokio::test]
 async fn a_secret_that_is_there_and_none_is_a_mistake() {
     let project = Project::new();
