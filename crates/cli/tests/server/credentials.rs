@@ -102,3 +102,20 @@ async fn a_secret_that_is_there_and_none_is_a_mistake() {
         }
     }
 }
+
+#[tokio::test]
+async fn where_keys_are_is_told_without_what_may_be_secret() {
+    let project = Project::new();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = nobody.local_addr().unwrap();
+    drop(nobody);
+    let serve = |url: &str| project.serve().arg("--auth-jwks").arg(url).arg("--auth-audience").arg("weir");
+    let server = serve(&format!("http://{address}/jwks?key=hunter2#hunter2")).start().await;
+    let line = server.logged("the keys that tokens are signed with cannot be had yet").await;
+    assert!(line.to_string().contains(&format!("http://{address}/jwks")), "{line}");
+    assert!(!server.log().iter().any(|line| line.to_string().contains("hunter2")), "{line}");
+    for bad in ["http://id.example/jwks?key=hunter2", "https://ada:hunter2@id.example/jwks"] {
+        let ran = serve(bad).refused();
+        assert!(ran.stderr.contains("id.example/jwks") && !ran.stderr.contains("hunter2"), "{}", ran.stderr);
+    }
+}

@@ -35,7 +35,7 @@ pub(super) struct Key {
 }
 
 /// Where keys are.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Place {
     /// In a file.
     File(PathBuf),
@@ -90,6 +90,25 @@ impl std::fmt::Debug for Keys {
     }
 }
 
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Address(url) => f.debug_tuple("Address").field(&shown(url)).finish(),
+        }
+    }
+}
+
+/// An address without what may be secret in it.
+fn shown(url: &Url) -> String {
+    let mut shown = url.clone();
+    // What cannot have these has none.
+    let _ = (shown.set_username(""), shown.set_password(None));
+    shown.set_query(None);
+    shown.set_fragment(None);
+    shown.into()
+}
+
 impl Place {
     /// A file, or an address, as it is written.
     ///
@@ -99,8 +118,10 @@ impl Place {
         if !text.contains("://") {
             return Ok(Self::File(text.into()));
         }
-        let bad = || KeysError::Address(text.chars().take(200).collect());
-        let url = Url::parse(text).map_err(|_| bad())?;
+        let cut = |text: &str| KeysError::Address(text.chars().take(200).collect());
+        // What cannot be understood is not shown: nobody knows what of it is secret.
+        let url = Url::parse(text).map_err(|_| cut("what is no address"))?;
+        let bad = || cut(&shown(&url));
         let is_local = || match url.host_str() {
             Some("localhost") => true,
             Some(host) => {
@@ -142,7 +163,7 @@ impl Keys {
             (Place::File(_), Err(error)) => return Err(error),
             (Place::Address(url), Err(error)) => {
                 let help = "tokens are refused until it answers; it is asked again when one comes";
-                tracing::warn!(%url, %error, help, "the keys that tokens are signed with cannot be had yet");
+                tracing::warn!(url = shown(url), %error, help, "the keys that tokens are signed with cannot be had yet");
             }
         }
         keys.0.attempts.send_modify(|attempts| attempts.at = Instant::now());
