@@ -4,9 +4,9 @@
 
 mod body;
 mod origin;
+mod room;
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -14,13 +14,14 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use tokio::sync::Semaphore;
 use weir_journal::mint;
 
 pub(crate) use self::body::Late;
 use self::body::{arriving, holding};
 use self::origin::Origin;
 pub use self::origin::{is_host, is_origin};
+pub(crate) use self::room::Room;
+use self::room::Rooms;
 use crate::access;
 use crate::app::App;
 use crate::auth::Ends;
@@ -50,13 +51,12 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 #[derive(Clone)]
 struct Guard {
     app: App,
-    requests: Arc<Semaphore>,
+    rooms: Rooms,
 }
 
 /// The routes behind everything that guards them.
 pub(crate) fn guarded(routes: Router<App>, app: &App) -> Router<App> {
-    let requests = Arc::new(Semaphore::new(app.settings.requests_max.min(Semaphore::MAX_PERMITS)));
-    let guard = Guard { app: app.clone(), requests };
+    let guard = Guard { app: app.clone(), rooms: Rooms::new(app.settings.requests_max) };
     routes
         .fallback(async || Error::no_page().into_response())
         .method_not_allowed_fallback(async || not_like_this().into_response())
@@ -148,15 +148,29 @@ impl Guard {
         if OPEN.contains(&path) {
             return Ok(next.run(request).await);
         }
-        let Ok(room) = Arc::clone(&self.requests).try_acquire_owned() else {
-            return Err(Box::new(busy()));
-        };
-        if !path.starts_with(BRIDGE) {
-            let caller = app.auth.caller(&*app.journal, request.headers(), path, ends).await;
-            let caller = caller.map_err(|unknown| Box::new(unknown.into_response()))?;
-            if path == ADMINS_ONLY && !access::is_admin(app, &caller) {
-                return Err(refuse(admins_only()));
+        let Some(place) = self.rooms.place() else { return Err(Box::new(busy())) };
+        let caller = match path.starts_with(BRIDGE) {
+            true => None,
+            false => {
+                let caller = app.auth.caller(&*app.journal, request.headers(), path, ends).await;
+                Some(caller.map_err(|unknown| Box::new(unknown.into_response()))?)
             }
+        };
+        if path == ADMINS_ONLY && !caller.as_ref().is_some_and(|caller| access::is_admin(app, caller)) {
+            return Err(refuse(admins_only()));
+        }
+        let share = match &caller {
+            // Where there is nobody else, all of the room is theirs.
+            Some(caller) if app.auth.local.as_ref() == Some(caller) => None,
+            // Remote runners together have the share of one.
+            caller => {
+                let of = caller.as_ref().map_or(BRIDGE, |caller| &caller.principal);
+                Some(self.rooms.share(of).ok_or_else(|| Box::new(too_many()))?)
+            }
+        };
+        let room = Room::new(place, share);
+        room.tell(request.extensions_mut());
+        if let Some(caller) = caller {
             request.extensions_mut().insert(caller);
         }
         let answer = next.run(request).await;
@@ -197,6 +211,16 @@ fn busy() -> Response {
         "server::busy",
         "the server has as many requests under way as it can have",
         "try again in a moment",
+    );
+    ([(header::RETRY_AFTER, RETRY_AFTER)], error).into_response()
+}
+
+fn too_many() -> Response {
+    let error = Error::new(
+        StatusCode::TOO_MANY_REQUESTS,
+        "server::too-many",
+        "you have as many requests under way as one may have",
+        "end some of them, such as streams, or try again in a moment",
     );
     ([(header::RETRY_AFTER, RETRY_AFTER)], error).into_response()
 }

@@ -8,9 +8,10 @@ use axum::BoxError;
 use axum::body::{Body, Bytes, HttpBody};
 use futures_util::StreamExt;
 use hyper::body::{Frame, SizeHint};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 use tokio_util::task::TaskTracker;
+
+use super::room::Room;
 
 /// What a body has to come in at, in the long run. Slower is no network that anybody has, but a connection held on purpose.
 const BYTES_PER_SECOND_MIN: u64 = 32 * 1024;
@@ -110,7 +111,7 @@ async fn throw_away(body: Body) {
 }
 
 /// A body that holds a place until it is read or given up.
-pub(super) fn holding(body: Body, room: OwnedSemaphorePermit) -> Body {
+pub(super) fn holding(body: Body, room: Room) -> Body {
     if body.is_end_stream() {
         return body;
     }
@@ -119,7 +120,7 @@ pub(super) fn holding(body: Body, room: OwnedSemaphorePermit) -> Body {
 
 struct Holding {
     body: Body,
-    _room: OwnedSemaphorePermit,
+    _room: Room,
 }
 
 impl HttpBody for Holding {
