@@ -31,17 +31,32 @@ const GROUPS_MAX: usize = 256;
 /// The longest name of a group.
 const GROUP_BYTES_MAX: usize = 128;
 
-/// What proxies add to what they pass on.
-const FORWARDING: [&str; 8] = [
+/// What proxies and those who deliver for others add to what they pass on, besides everything that begins with [`FORWARDED`].
+const FORWARDING: [&str; 16] = [
     "forwarded",
     "via",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-    "x-forwarded-port",
-    "x-forwarded-server",
     "x-real-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-original-forwarded-for",
+    "x-original-host",
+    "x-envoy-external-address",
+    "x-azure-clientip",
+    "x-appengine-user-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "cf-connecting-ipv6",
+    "cf-ray",
+    "fastly-client-ip",
+    "fly-client-ip",
 ];
+
+/// What the names of most such headers begin with.
+const FORWARDED: &str = "x-forwarded";
+
+/// Those among them that some proxies say with who asks.
+const WHO: [&str; 4] =
+    ["x-forwarded-user", "x-forwarded-email", "x-forwarded-preferred-username", "x-forwarded-groups"];
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +123,8 @@ impl Proxy {
     pub fn may_be(header: &HeaderName) -> bool {
         let taken =
             [header::AUTHORIZATION, header::HOST, header::ORIGIN, header::COOKIE, header::CONTENT_TYPE];
-        !taken.contains(header) && header != "x-api-key" && !FORWARDING.contains(&header.as_str())
+        let name = header.as_str();
+        !taken.contains(header) && name != "x-api-key" && (WHO.contains(&name) || !is_forwarding(name))
     }
 }
 
@@ -145,8 +161,13 @@ impl Auth {
         }
     }
 
+    /// Whether a request is somebody else's, passed on to a listener on which nobody has to prove anything.
+    pub(crate) fn is_forwarded(&self, headers: &HeaderMap) -> bool {
+        self.local.is_some() && headers.keys().any(|name| is_forwarding(name.as_str()))
+    }
+
     async fn resolve(&self, headers: &HeaderMap, path: &str, ends: Option<Ends>) -> Result<Caller, Unknown> {
-        if self.local.is_some() && FORWARDING.iter().any(|name| headers.contains_key(*name)) {
+        if self.is_forwarded(headers) {
             return Err(Unknown::Forwarded);
         }
         let proxied = self.proxied(headers, ends)?;
@@ -214,6 +235,11 @@ impl Auth {
             false => Err("the name of the owner of the data directory"),
         }
     }
+}
+
+/// Whether a header says that a request was passed on.
+fn is_forwarding(name: &str) -> bool {
+    name.starts_with(FORWARDED) || FORWARDING.contains(&name)
 }
 
 /// Someone, if that can be the name of someone, and these the names of groups.

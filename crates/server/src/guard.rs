@@ -24,7 +24,7 @@ pub(crate) use self::room::Room;
 use self::room::Rooms;
 use crate::access;
 use crate::app::App;
-use crate::auth::Ends;
+use crate::auth::{Ends, Unknown};
 use crate::error::Error;
 
 /// What may be asked without saying who asks. None of it is about anybody.
@@ -132,6 +132,10 @@ impl Guard {
         let app = &self.app;
         if request.uri().path_and_query().is_some_and(|uri| uri.as_str().len() > URI_BYTES_MAX) {
             return Err(refuse(too_long()));
+        }
+        // Before anything else is looked at: nothing of what it says about itself can be believed.
+        if app.auth.is_forwarded(request.headers()) {
+            return Err(Box::new(Unknown::Forwarded.into_response()));
         }
         let ends = request.extensions().get::<Ends>().copied();
         let host = origin::host(&request, &app.settings.hosts, ends).map_err(refuse)?;

@@ -104,6 +104,42 @@ async fn a_secret_that_is_there_and_none_is_a_mistake() {
 }
 
 #[tokio::test]
+async fn where_nobody_proves_anything_nothing_passed_on_is_taken() {
+    let project = Project::new();
+    let secret = "a secret of more than thirty-two bytes";
+    let server = project.serve().env("WEIR_BRIDGE_SECRET", secret).start().await;
+    let refused = async |method: Method, path: &str, header: &str| {
+        let passed_on = server.request(method, path).header(header, "203.0.113.7");
+        Answer::to(passed_on).await.error() == (403, "server::forwarded".to_owned())
+    };
+    for header in [
+        "forwarded",
+        "via",
+        "x-forwarded-for",
+        "x-forwarded-prefix",
+        "x-forwarded-scheme",
+        "x-forwarded-ssl",
+        "x-forwarded-user",
+        "x-real-ip",
+        "x-client-ip",
+        "true-client-ip",
+        "cf-connecting-ip",
+        "fly-client-ip",
+    ] {
+        assert!(refused(Method::GET, "/sessions", header).await, "{header}");
+    }
+    for path in ["/health", "/ready", "/openapi.json", "/metrics", "/nothing"] {
+        assert!(refused(Method::GET, path, "x-forwarded-for").await, "{path}");
+        assert!(!server.get(path).await.text().contains("server::forwarded"), "{path}");
+    }
+    assert!(refused(Method::POST, "/bridge/mcp", "x-forwarded-for").await);
+    // Where everybody has to, it is no matter.
+    let server = project.serve().arg("--auth-tokens").start().await;
+    let probe = server.request(Method::GET, "/health").header("x-forwarded-for", "203.0.113.7");
+    assert_eq!(Answer::to(probe).await.status, 200);
+}
+
+#[tokio::test]
 async fn where_keys_are_is_told_without_what_may_be_secret() {
     let project = Project::new();
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

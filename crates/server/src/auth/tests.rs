@@ -36,6 +36,21 @@ async fn a_proxy_is_known_by_where_it_is() {
     assert!(believed.resolve(&owner, "/", from("10.0.0.1")).await.is_ok());
 }
 
+#[test]
+fn what_says_who_asks_is_not_what_says_that_it_was_passed_on() {
+    for (name, expected) in [
+        ("x-auth-user", true),
+        ("x-forwarded-user", true),
+        ("x-forwarded-for", false),
+        ("x-forwarded-prefix", false),
+        ("cf-connecting-ip", false),
+        ("authorization", false),
+        ("x-api-key", false),
+    ] {
+        assert_eq!(Proxy::may_be(&HeaderName::from_static(name)), expected, "{name}");
+    }
+}
+
 #[tokio::test]
 async fn nobody_is_nobody_and_local_is_local() {
     let caller = Caller { principal: "user:ada".to_owned(), groups: vec![] };
