@@ -153,8 +153,10 @@ impl Auth {
         path: &str,
         ends: Option<Ends>,
     ) -> Result<Caller, Unknown> {
+        let known = self.tokens.seq();
         match self.resolve(headers, path, ends).await {
-            Err(Unknown::Refused(_)) if self.tokens.catch_up(journal).await => {
+            // It may have become known meanwhile, by this or by what follows the journal.
+            Err(Unknown::Refused(_)) if self.tokens.catch_up(journal).await > known => {
                 self.resolve(headers, path, ends).await
             }
             found => found,

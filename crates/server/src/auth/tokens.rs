@@ -166,10 +166,15 @@ impl Tokens {
         }
     }
 
-    /// Takes in what was written since, by whatever process; whether there was anything.
-    pub(super) async fn catch_up(&self, journal: &dyn Journal) -> bool {
+    /// Takes in what was written since, by whatever process, if that can be had; how far it is known then.
+    pub(super) async fn catch_up(&self, journal: &dyn Journal) -> Seq {
         let head = journal.head(&branch()).await.ok().flatten().map_or(Seq(0), |head| head.seq);
-        head > self.seq() && self.load(journal).await.is_ok()
+        if head > self.seq()
+            && let Err(error) = self.load(journal).await
+        {
+            tracing::warn!(%error, "the tokens cannot be read");
+        }
+        self.seq()
     }
 
     /// All of them, the oldest first.
@@ -190,7 +195,8 @@ impl Tokens {
         counts.then(|| Caller { principal: principal.clone(), groups: groups.clone() })
     }
 
-    fn seq(&self) -> Seq {
+    /// The last event that was taken in.
+    pub(super) fn seq(&self) -> Seq {
         self.0.read().unwrap_or_else(PoisonError::into_inner).seq
     }
 
