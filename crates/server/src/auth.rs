@@ -8,12 +8,17 @@ mod keys;
 pub mod tokens;
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::time::Instant;
 use weir_journal::Journal;
+use weir_types::Hash;
 
 pub use self::jwt::{Jwt, JwtError, SECRET_BYTES_MIN, Settings as JwtSettings};
 pub use self::keys::{Keys, KeysError, Place};
@@ -103,6 +108,33 @@ pub(crate) struct Ends {
     pub(crate) local: SocketAddr,
 }
 
+/// Someone who is let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Admitted {
+    /// Who.
+    pub(crate) caller: Caller,
+    /// For how long.
+    pub(crate) standing: Standing,
+}
+
+/// What somebody was let in with, as far as that can come to an end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Tokens of ours, any of which may be revoked.
+    tokens: Vec<Hash>,
+    /// When the first of what they came with expires.
+    until: Option<Instant>,
+}
+
+impl Standing {
+    /// Together with something else, which may end before.
+    fn and(mut self, other: Self) -> Self {
+        self.tokens.extend(other.tokens);
+        self.until = [self.until, other.until].into_iter().flatten().min();
+        self
+    }
+}
+
 /// Why nobody is let in.
 #[derive(Debug)]
 pub(crate) enum Unknown {
@@ -152,7 +184,7 @@ impl Auth {
         headers: &HeaderMap,
         path: &str,
         ends: Option<Ends>,
-    ) -> Result<Caller, Unknown> {
+    ) -> Result<Admitted, Unknown> {
         let known = self.tokens.seq();
         match self.resolve(headers, path, ends).await {
             // It may have become known meanwhile, by this or by what follows the journal.
@@ -168,41 +200,71 @@ impl Auth {
         self.local.is_some() && headers.keys().any(|name| is_forwarding(name.as_str()))
     }
 
-    async fn resolve(&self, headers: &HeaderMap, path: &str, ends: Option<Ends>) -> Result<Caller, Unknown> {
+    /// Comes to an end when what somebody was let in with is good no more; nothing, if that cannot be.
+    pub(crate) fn ends(&self, standing: Standing) -> Option<BoxFuture<'static, ()>> {
+        if standing == Standing::default() {
+            return None;
+        }
+        let tokens = self.tokens.clone();
+        let ends = async move {
+            let expires = async {
+                match standing.until {
+                    Some(until) => tokio::time::sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = tokens.revoked(&standing.tokens) => {}
+                () = expires => {}
+            }
+        };
+        Some(ends.boxed())
+    }
+
+    async fn resolve(
+        &self,
+        headers: &HeaderMap,
+        path: &str,
+        ends: Option<Ends>,
+    ) -> Result<Admitted, Unknown> {
         if self.is_forwarded(headers) {
             return Err(Unknown::Forwarded);
         }
-        let proxied = self.proxied(headers, ends)?;
-        let mut found = proxied;
+        let lasting = |caller| Admitted { caller, standing: Standing::default() };
+        let mut found = self.proxied(headers, ends)?.map(lasting);
         for credential in credentials(headers, path)? {
-            let caller = match self.of_credential(credential).await {
-                Ok(caller) => caller,
+            let named = match self.of_credential(credential).await {
+                Ok(named) => named,
                 // A client that was made for someone else's server has to send something.
                 Err(_) if self.local.is_some() && !tokens::is_token(credential) => continue,
                 Err(why) => return Err(why),
             };
-            if found.as_ref().is_some_and(|found| *found != caller) {
-                return Err(Unknown::Disagree);
-            }
-            found = Some(caller);
+            found = Some(match found {
+                None => named,
+                Some(found) if found.caller == named.caller => {
+                    Admitted { caller: found.caller, standing: found.standing.and(named.standing) }
+                }
+                Some(_) => return Err(Unknown::Disagree),
+            });
         }
-        found.or_else(|| self.local.clone()).ok_or(Unknown::Nobody)
+        found.or_else(|| self.local.clone().map(lasting)).ok_or(Unknown::Nobody)
     }
 
-    async fn of_credential(&self, credential: &str) -> Result<Caller, Unknown> {
+    async fn of_credential(&self, credential: &str) -> Result<Admitted, Unknown> {
         if credential.is_empty() || credential.len() > CREDENTIAL_BYTES_MAX {
             return Err(Unknown::Refused("its length"));
         }
         if tokens::is_token(credential) {
             return self
                 .tokens
-                .caller(credential)
+                .admitted(credential)
                 .ok_or(Unknown::Refused("an unknown, expired or revoked token"));
         }
         match &self.jwt {
             Some(jwt) => {
-                let caller = jwt.caller(credential).await.map_err(Unknown::Refused)?;
-                self.vouched_for(caller).map_err(Unknown::Refused)
+                let (caller, left) = jwt.caller(credential).await.map_err(Unknown::Refused)?;
+                let caller = self.vouched_for(caller).map_err(Unknown::Refused)?;
+                Ok(Admitted { caller, standing: Standing { tokens: Vec::new(), until: from_now(left) } })
             }
             None => Err(Unknown::Refused("no kind of token that is known here")),
         }
@@ -242,6 +304,11 @@ impl Auth {
 /// Whether a header says that a request was passed on.
 fn is_forwarding(name: &str) -> bool {
     name.starts_with(FORWARDED) || FORWARDING.contains(&name)
+}
+
+/// When that will be; nothing, if it is so far away that there is no such time.
+fn from_now(left: Duration) -> Option<Instant> {
+    Instant::now().checked_add(left)
 }
 
 /// Someone, if that can be the name of someone, and these the names of groups.

@@ -17,14 +17,14 @@ use futures_util::FutureExt;
 use weir_journal::mint;
 
 pub(crate) use self::body::Late;
-use self::body::{arriving, holding};
+use self::body::{arriving, holding, standing};
 use self::origin::Origin;
 pub use self::origin::{is_host, is_origin};
 pub(crate) use self::room::Room;
 use self::room::Rooms;
 use crate::access;
 use crate::app::App;
-use crate::auth::{Ends, Unknown};
+use crate::auth::{Admitted, Ends, Standing, Unknown};
 use crate::error::Error;
 
 /// What may be asked without saying who asks. None of it is about anybody.
@@ -153,11 +153,13 @@ impl Guard {
             return Ok(next.run(request).await);
         }
         let Some(place) = self.rooms.place() else { return Err(Box::new(busy())) };
-        let caller = match path.starts_with(BRIDGE) {
-            true => None,
+        let (caller, standing_of) = match path.starts_with(BRIDGE) {
+            true => (None, Standing::default()),
             false => {
-                let caller = app.auth.caller(&*app.journal, request.headers(), path, ends).await;
-                Some(caller.map_err(|unknown| Box::new(unknown.into_response()))?)
+                let admitted = app.auth.caller(&*app.journal, request.headers(), path, ends).await;
+                let Admitted { caller, standing } =
+                    admitted.map_err(|unknown| Box::new(unknown.into_response()))?;
+                (Some(caller), standing)
             }
         };
         if path == ADMINS_ONLY && !caller.as_ref().is_some_and(|caller| access::is_admin(app, caller)) {
@@ -178,8 +180,8 @@ impl Guard {
             request.extensions_mut().insert(caller);
         }
         let answer = next.run(request).await;
-        // A stream is under way for as long as it is read.
-        Ok(answer.map(|body| holding(body, room)))
+        // A stream is under way for as long as it is read, and no longer than what it was asked for with is good.
+        Ok(answer.map(|body| holding(standing(body, app, standing_of), room)))
     }
 }
 

@@ -36,6 +36,56 @@ async fn a_session_of_mcp_is_for_the_groups_that_it_was_begun_with() {
     assert_eq!(begun.clone().token(&other).ask("tools/list", json!({})).await.status(), 200);
 }
 
+#[tokio::test]
+async fn streams_end_with_the_token_that_they_were_asked_for_with() {
+    let project = Project::new();
+    let issued = project.json(&["token", "issue", "--principal", "user:alice"]);
+    let (text, id) = (issued["token"].as_str().unwrap(), issued["id"].as_str().unwrap());
+    let other = token(&project, "user:alice", &[]);
+    let server = project.serve().arg("--auth-tokens").start().await;
+    let alice = Person::new(&server, text);
+    let said = alice.post("/agents/helper/chat", &json!({"message": "hi"})).await.ok();
+    let path = format!("/sessions/{}/events/stream?after=1000000", said["session"].as_str().unwrap());
+    let mut events = Frames::of(alice.request(Method::GET, &path).send().await.unwrap());
+    let mut others =
+        Frames::of(Person::new(&server, &other).request(Method::GET, &path).send().await.unwrap());
+    let mcp = Mcp::new(&server, "/agents/helper/mcp").token(text).begin("2025-11-25", json!({})).await;
+    let mut listened = Frames::of(mcp.request(Method::GET).send().await.unwrap());
+    assert_eq!((events.status, listened.status), (reqwest::StatusCode::OK, reqwest::StatusCode::OK));
+    project.ok(&["token", "revoke", id]);
+    within("the stream of events ends", async { while events.next().await.is_some() {} }).await;
+    assert!(events.broken, "and not as if it were over");
+    within("what MCP listens to ends", async { while listened.next().await.is_some() {} }).await;
+    assert!(listened.broken);
+    // It is the token that has ended, and nothing else of hers.
+    let message = json!({"message": "hi", "session": said["session"]});
+    Person::new(&server, &other).post("/agents/helper/chat", &message).await.ok();
+    let path = format!("/sessions/{}/events/stream", said["session"].as_str().unwrap());
+    let mut again =
+        Frames::of(Person::new(&server, &other).request(Method::GET, &path).send().await.unwrap());
+    assert!(again.next().await.is_some());
+    let quiet = tokio::time::timeout(Duration::from_millis(300), others.next()).await;
+    assert!(quiet.is_err() && !others.broken);
+}
+
+#[tokio::test]
+async fn streams_end_with_the_jwt_that_they_were_asked_for_with() {
+    let project = Project::new();
+    let server = shared(&project).arg("--auth-clock-skew").arg("1").start().await;
+    let short = signed(&with(&json!({"exp": get_current_timestamp() + 2})));
+    let [short, long] = [short, signed(&with(&json!({})))].map(|token| Person::new(&server, &token));
+    let said = long.post("/agents/helper/chat", &json!({"message": "hi"})).await.ok();
+    let path = format!("/sessions/{}/events/stream", said["session"].as_str().unwrap());
+    let mut goes_on = Frames::of(long.request(Method::GET, &path).send().await.unwrap());
+    assert!(goes_on.next().await.is_some());
+    let mut ends = Frames::of(short.request(Method::GET, &path).send().await.unwrap());
+    within("it ends", async { while ends.next().await.is_some() {} }).await;
+    assert!(ends.broken);
+    assert_eq!(status(&server, &short.token).await, 401);
+    let rest = async { while goes_on.next().await.is_some() {} };
+    assert!(tokio::time::timeout(Duration::from_millis(300), rest).await.is_err(), "the other one goes on");
+}
+
 /// How often the test below hangs up.
 const HANGS_UP: usize = 10;
 
