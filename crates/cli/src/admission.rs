@@ -104,6 +104,9 @@ pub(crate) struct LimitArgs {
     /// How long a request may take to arrive, in seconds; a long body has longer.
     #[arg(long, env = "WEIR_ARRIVAL", value_name = "SECONDS", default_value_t = Settings::default().arrival.as_secs())]
     arrival: u64,
+    /// How long a client may take nothing of what is sent to it, in seconds.
+    #[arg(long, env = "WEIR_STALL", value_name = "SECONDS", default_value_t = Settings::default().stall.as_secs())]
+    stall: u64,
     /// How long a chat that is not streamed waits for its answer, in seconds; the run goes on after that.
     #[arg(long, env = "WEIR_PATIENCE", value_name = "SECONDS", default_value_t = Settings::default().chat_patience.as_secs())]
     patience: u64,
@@ -124,6 +127,9 @@ pub(crate) enum AdmissionError {
     /// The secret cannot be read.
     #[error("cannot read the secret that signs tokens")]
     Secret(#[source] io::Error),
+    /// It is set to what can be no secret.
+    #[error("${0} is set, and {1}")]
+    NoSecret(&'static str, &'static str),
     /// Two ways that exclude one another.
     #[error("tokens are signed with a secret or with the keys of a JWKS, and both are given")]
     Both,
@@ -150,7 +156,7 @@ impl Explain for AdmissionError {
             Self::Jwt(JwtError::ShortSecret(_)) => "cli::short-secret",
             Self::Jwt(JwtError::NoAudience) => "cli::no-audience",
             Self::Keys(_) => "cli::jwks",
-            Self::Secret(_) => "cli::secret",
+            Self::Secret(_) | Self::NoSecret(..) => "cli::secret",
             Self::Both | Self::NoJwt(_) => "cli::jwt",
             Self::Header(_) | Self::Taken(_) => "cli::proxy-header",
             Self::Name(..) => "cli::allow",
@@ -167,6 +173,7 @@ impl Explain for AdmissionError {
                 "give a JSON document with `keys` as in RFC 7517, RSA with at least 2048 bits or EC P-256"
             }
             Self::Secret(_) => "check the path and its permissions",
+            Self::NoSecret(..) => "set it to what `openssl rand -hex 32` prints, or unset it",
             Self::Both => "leave one of `--auth-jwks` and the secret out",
             Self::NoJwt(_) => "give `--auth-jwks` or a secret as well, or leave it out",
             Self::Header(_) | Self::Taken(_) => "choose one that only the proxy sets, like `X-Auth-User`",
@@ -198,10 +205,9 @@ impl AuthArgs {
     }
 
     async fn jwt(&self) -> Result<Option<Jwt>, AdmissionError> {
-        let secret = match (&self.auth_jwt_secret_file, std::env::var(SECRET)) {
-            (Some(file), _) => Some(read(file.clone()).await?),
-            (None, Ok(secret)) if !secret.is_empty() => Some(Secret::new(secret)),
-            (None, _) => None,
+        let secret = match &self.auth_jwt_secret_file {
+            Some(file) => Some(read(file.clone()).await?),
+            None => in_environment(SECRET)?,
         };
         let settings = JwtSettings {
             issuer: self.auth_issuer.clone(),
@@ -268,12 +274,21 @@ impl AuthArgs {
                 return Err(AdmissionError::Name(origin.clone(), "an origin"));
             }
         }
-        let LimitArgs { max_body, max_blob, max_connections, max_requests, arrival, patience, keep_alive } =
-            *limits;
+        let LimitArgs {
+            max_body,
+            max_blob,
+            max_connections,
+            max_requests,
+            arrival,
+            stall,
+            patience,
+            keep_alive,
+        } = *limits;
         for (is_zero, flag) in [
             (max_connections == 0, "max-connections"),
             (max_requests == 0, "max-requests"),
             (arrival == 0, "arrival"),
+            (stall == 0, "stall"),
             (patience == 0, "patience"),
             (keep_alive == 0, "keep-alive"),
         ] {
@@ -289,10 +304,25 @@ impl AuthArgs {
             connections_max: max_connections,
             requests_max: max_requests,
             arrival: Duration::from_secs(arrival),
+            stall: Duration::from_secs(stall),
             chat_patience: Duration::from_secs(patience),
             keep_alive: Duration::from_secs(keep_alive),
             ..Settings::default()
         })
+    }
+}
+
+/// A secret in the environment. One that is set to nothing, or to what is no text, is a mistake, and not as if there were none: whoever sets it
+/// believes that something is closed.
+///
+/// # Errors
+/// When it is set like that.
+pub(crate) fn in_environment(variable: &'static str) -> Result<Option<Secret>, AdmissionError> {
+    let Some(secret) = std::env::var_os(variable) else { return Ok(None) };
+    match secret.into_string() {
+        Ok(text) if text.is_empty() => Err(AdmissionError::NoSecret(variable, "empty")),
+        Ok(text) => Ok(Some(Secret::new(text))),
+        Err(_) => Err(AdmissionError::NoSecret(variable, "not UTF-8")),
     }
 }
 

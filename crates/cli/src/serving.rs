@@ -19,7 +19,7 @@ use weir_server::auth::Auth;
 use weir_server::{App, Parts, Settings, check_bridge_secret, serve};
 use weir_types::{Explain, Fault, Secret};
 
-use crate::admission::{AuthArgs, LimitArgs};
+use crate::admission::{AdmissionError, AuthArgs, LimitArgs, in_environment};
 use crate::agents::Makings;
 use crate::commands::Context;
 use crate::host::Host;
@@ -145,6 +145,7 @@ pub(crate) async fn prepare(
     logs::begin(&context.out)?;
     let auth = args.auth.auth(&context.identity).await?;
     let settings = args.auth.settings(&args.limits)?;
+    let bridge_secret = bridge_secret()?;
     if auth.local.is_some() && !args.host.is_loopback() {
         return Err(ServeError::Open(args.host).into());
     }
@@ -159,8 +160,7 @@ pub(crate) async fn prepare(
         Makings::new(directory, &context.data_dir, &args.tools).with_iterations(args.max_iterations);
     let served = Served::new(makings.over(Arc::clone(&journal), Arc::clone(&blobs)), sticks);
     let data_dir = context.data_dir.clone();
-    let settings =
-        Settings { bridge_secret: bridge_secret(), mcp_fixtures: args.mcp_conformance_fixtures, ..settings };
+    let settings = Settings { bridge_secret, mcp_fixtures: args.mcp_conformance_fixtures, ..settings };
     Ok(Prepared { began, journal, served, blobs, data_dir, auth, settings, listener, signals })
 }
 
@@ -168,9 +168,9 @@ pub(crate) async fn prepare(
 pub(crate) const BRIDGE_SECRET: &str = "WEIR_BRIDGE_SECRET";
 
 /// What the tokens of the bridge are derived from. One that is too short opens nothing, and says so.
-fn bridge_secret() -> Option<Secret> {
-    let secret = Secret::new(std::env::var(BRIDGE_SECRET).ok()?);
-    match check_bridge_secret(&secret) {
+fn bridge_secret() -> Result<Option<Secret>, AdmissionError> {
+    let Some(secret) = in_environment(BRIDGE_SECRET)? else { return Ok(None) };
+    Ok(match check_bridge_secret(&secret) {
         Ok(()) => {
             info!("the bridge is open");
             Some(secret)
@@ -179,7 +179,7 @@ fn bridge_secret() -> Option<Secret> {
             warn!(variable = BRIDGE_SECRET, help = %error.help(), "the bridge stays closed: {error}");
             None
         }
-    }
+    })
 }
 
 impl Prepared {

@@ -13,3 +13,4 @@ mod speak;
 pub use door::{Door, Lifecycle, Reply, Rules};
 pub use fixtures::conformance_fixtures;
 pub use offer::{About, Ask, Asking, Given, Hints, Incoming, Offer, Offered, Progress, Refusal};
+pub use sessions::Owner;

@@ -69,6 +69,8 @@ pub struct Settings {
     pub requests_max: usize,
     /// How long a request may take to arrive.
     pub arrival: std::time::Duration,
+    /// How long a client may take nothing of what is sent to it.
+    pub stall: std::time::Duration,
     /// How often a stream that has nothing to say says so.
     pub keep_alive: std::time::Duration,
     /// How long a chat that is not streamed waits for its answer; the run goes on after that.
@@ -92,6 +94,7 @@ impl Default for Settings {
             connections_max: 4_096,
             requests_max: 4_096,
             arrival: Duration::from_secs(30),
+            stall: Duration::from_secs(120),
             keep_alive: Duration::from_secs(15),
             chat_patience: Duration::from_secs(300),
             farewell: Duration::from_secs(10),

@@ -8,12 +8,17 @@ mod keys;
 pub mod tokens;
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::time::Instant;
 use weir_journal::Journal;
+use weir_types::Hash;
 
 pub use self::jwt::{Jwt, JwtError, SECRET_BYTES_MIN, Settings as JwtSettings};
 pub use self::keys::{Keys, KeysError, Place};
@@ -31,17 +36,32 @@ const GROUPS_MAX: usize = 256;
 /// The longest name of a group.
 const GROUP_BYTES_MAX: usize = 128;
 
-/// What proxies add to what they pass on.
-const FORWARDING: [&str; 8] = [
+/// What proxies and those who deliver for others add to what they pass on, besides everything that begins with [`FORWARDED`].
+const FORWARDING: [&str; 16] = [
     "forwarded",
     "via",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-    "x-forwarded-port",
-    "x-forwarded-server",
     "x-real-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-original-forwarded-for",
+    "x-original-host",
+    "x-envoy-external-address",
+    "x-azure-clientip",
+    "x-appengine-user-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "cf-connecting-ipv6",
+    "cf-ray",
+    "fastly-client-ip",
+    "fly-client-ip",
 ];
+
+/// What the names of most such headers begin with.
+const FORWARDED: &str = "x-forwarded";
+
+/// Those among them that some proxies say with who asks.
+const WHO: [&str; 4] =
+    ["x-forwarded-user", "x-forwarded-email", "x-forwarded-preferred-username", "x-forwarded-groups"];
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +108,33 @@ pub(crate) struct Ends {
     pub(crate) local: SocketAddr,
 }
 
+/// Someone who is let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Admitted {
+    /// Who.
+    pub(crate) caller: Caller,
+    /// For how long.
+    pub(crate) standing: Standing,
+}
+
+/// What somebody was let in with, as far as that can come to an end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Tokens of ours, any of which may be revoked.
+    tokens: Vec<Hash>,
+    /// When the first of what they came with expires.
+    until: Option<Instant>,
+}
+
+impl Standing {
+    /// Together with something else, which may end before.
+    fn and(mut self, other: Self) -> Self {
+        self.tokens.extend(other.tokens);
+        self.until = [self.until, other.until].into_iter().flatten().min();
+        self
+    }
+}
+
 /// Why nobody is let in.
 #[derive(Debug)]
 pub(crate) enum Unknown {
@@ -108,7 +155,8 @@ impl Proxy {
     pub fn may_be(header: &HeaderName) -> bool {
         let taken =
             [header::AUTHORIZATION, header::HOST, header::ORIGIN, header::COOKIE, header::CONTENT_TYPE];
-        !taken.contains(header) && header != "x-api-key" && !FORWARDING.contains(&header.as_str())
+        let name = header.as_str();
+        !taken.contains(header) && name != "x-api-key" && (WHO.contains(&name) || !is_forwarding(name))
     }
 }
 
@@ -136,50 +184,87 @@ impl Auth {
         headers: &HeaderMap,
         path: &str,
         ends: Option<Ends>,
-    ) -> Result<Caller, Unknown> {
+    ) -> Result<Admitted, Unknown> {
+        let known = self.tokens.seq();
         match self.resolve(headers, path, ends).await {
-            Err(Unknown::Refused(_)) if self.tokens.catch_up(journal).await => {
+            // It may have become known meanwhile, by this or by what follows the journal.
+            Err(Unknown::Refused(_)) if self.tokens.catch_up(journal).await > known => {
                 self.resolve(headers, path, ends).await
             }
             found => found,
         }
     }
 
-    async fn resolve(&self, headers: &HeaderMap, path: &str, ends: Option<Ends>) -> Result<Caller, Unknown> {
-        if self.local.is_some() && FORWARDING.iter().any(|name| headers.contains_key(*name)) {
+    /// Whether a request is somebody else's, passed on to a listener on which nobody has to prove anything.
+    pub(crate) fn is_forwarded(&self, headers: &HeaderMap) -> bool {
+        self.local.is_some() && headers.keys().any(|name| is_forwarding(name.as_str()))
+    }
+
+    /// Comes to an end when what somebody was let in with is good no more; nothing, if that cannot be.
+    pub(crate) fn ends(&self, standing: Standing) -> Option<BoxFuture<'static, ()>> {
+        if standing == Standing::default() {
+            return None;
+        }
+        let tokens = self.tokens.clone();
+        let ends = async move {
+            let expires = async {
+                match standing.until {
+                    Some(until) => tokio::time::sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = tokens.revoked(&standing.tokens) => {}
+                () = expires => {}
+            }
+        };
+        Some(ends.boxed())
+    }
+
+    async fn resolve(
+        &self,
+        headers: &HeaderMap,
+        path: &str,
+        ends: Option<Ends>,
+    ) -> Result<Admitted, Unknown> {
+        if self.is_forwarded(headers) {
             return Err(Unknown::Forwarded);
         }
-        let proxied = self.proxied(headers, ends)?;
-        let mut found = proxied;
+        let lasting = |caller| Admitted { caller, standing: Standing::default() };
+        let mut found = self.proxied(headers, ends)?.map(lasting);
         for credential in credentials(headers, path)? {
-            let caller = match self.of_credential(credential).await {
-                Ok(caller) => caller,
+            let named = match self.of_credential(credential).await {
+                Ok(named) => named,
                 // A client that was made for someone else's server has to send something.
                 Err(_) if self.local.is_some() && !tokens::is_token(credential) => continue,
                 Err(why) => return Err(why),
             };
-            if found.as_ref().is_some_and(|found| *found != caller) {
-                return Err(Unknown::Disagree);
-            }
-            found = Some(caller);
+            found = Some(match found {
+                None => named,
+                Some(found) if found.caller == named.caller => {
+                    Admitted { caller: found.caller, standing: found.standing.and(named.standing) }
+                }
+                Some(_) => return Err(Unknown::Disagree),
+            });
         }
-        found.or_else(|| self.local.clone()).ok_or(Unknown::Nobody)
+        found.or_else(|| self.local.clone().map(lasting)).ok_or(Unknown::Nobody)
     }
 
-    async fn of_credential(&self, credential: &str) -> Result<Caller, Unknown> {
+    async fn of_credential(&self, credential: &str) -> Result<Admitted, Unknown> {
         if credential.is_empty() || credential.len() > CREDENTIAL_BYTES_MAX {
             return Err(Unknown::Refused("its length"));
         }
         if tokens::is_token(credential) {
             return self
                 .tokens
-                .caller(credential)
+                .admitted(credential)
                 .ok_or(Unknown::Refused("an unknown, expired or revoked token"));
         }
         match &self.jwt {
             Some(jwt) => {
-                let caller = jwt.caller(credential).await.map_err(Unknown::Refused)?;
-                self.vouched_for(caller).map_err(Unknown::Refused)
+                let (caller, left) = jwt.caller(credential).await.map_err(Unknown::Refused)?;
+                let caller = self.vouched_for(caller).map_err(Unknown::Refused)?;
+                Ok(Admitted { caller, standing: Standing { tokens: Vec::new(), until: from_now(left) } })
             }
             None => Err(Unknown::Refused("no kind of token that is known here")),
         }
@@ -214,6 +299,16 @@ impl Auth {
             false => Err("the name of the owner of the data directory"),
         }
     }
+}
+
+/// Whether a header says that a request was passed on.
+fn is_forwarding(name: &str) -> bool {
+    name.starts_with(FORWARDED) || FORWARDING.contains(&name)
+}
+
+/// When that will be; nothing, if it is so far away that there is no such time.
+fn from_now(left: Duration) -> Option<Instant> {
+    Instant::now().checked_add(left)
 }
 
 /// Someone, if that can be the name of someone, and these the names of groups.

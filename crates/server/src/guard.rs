@@ -4,9 +4,9 @@
 
 mod body;
 mod origin;
+mod room;
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -14,16 +14,17 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use tokio::sync::Semaphore;
 use weir_journal::mint;
 
 pub(crate) use self::body::Late;
-use self::body::{arriving, holding};
+use self::body::{arriving, holding, standing};
 use self::origin::Origin;
 pub use self::origin::{is_host, is_origin};
+pub(crate) use self::room::Room;
+use self::room::Rooms;
 use crate::access;
 use crate::app::App;
-use crate::auth::Ends;
+use crate::auth::{Admitted, Ends, Standing, Unknown};
 use crate::error::Error;
 
 /// What may be asked without saying who asks. None of it is about anybody.
@@ -50,13 +51,12 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 #[derive(Clone)]
 struct Guard {
     app: App,
-    requests: Arc<Semaphore>,
+    rooms: Rooms,
 }
 
 /// The routes behind everything that guards them.
 pub(crate) fn guarded(routes: Router<App>, app: &App) -> Router<App> {
-    let requests = Arc::new(Semaphore::new(app.settings.requests_max.min(Semaphore::MAX_PERMITS)));
-    let guard = Guard { app: app.clone(), requests };
+    let guard = Guard { app: app.clone(), rooms: Rooms::new(app.settings.requests_max) };
     routes
         .fallback(async || Error::no_page().into_response())
         .method_not_allowed_fallback(async || not_like_this().into_response())
@@ -133,6 +133,10 @@ impl Guard {
         if request.uri().path_and_query().is_some_and(|uri| uri.as_str().len() > URI_BYTES_MAX) {
             return Err(refuse(too_long()));
         }
+        // Before anything else is looked at: nothing of what it says about itself can be believed.
+        if app.auth.is_forwarded(request.headers()) {
+            return Err(Box::new(Unknown::Forwarded.into_response()));
+        }
         let ends = request.extensions().get::<Ends>().copied();
         let host = origin::host(&request, &app.settings.hosts, ends).map_err(refuse)?;
         *allowed = Origin::of(request.headers(), &host, &app.settings.origins).map_err(refuse)?;
@@ -148,20 +152,36 @@ impl Guard {
         if OPEN.contains(&path) {
             return Ok(next.run(request).await);
         }
-        let Ok(room) = Arc::clone(&self.requests).try_acquire_owned() else {
-            return Err(Box::new(busy()));
-        };
-        if !path.starts_with(BRIDGE) {
-            let caller = app.auth.caller(&*app.journal, request.headers(), path, ends).await;
-            let caller = caller.map_err(|unknown| Box::new(unknown.into_response()))?;
-            if path == ADMINS_ONLY && !access::is_admin(app, &caller) {
-                return Err(refuse(admins_only()));
+        let Some(place) = self.rooms.place() else { return Err(Box::new(busy())) };
+        let (caller, standing_of) = match path.starts_with(BRIDGE) {
+            true => (None, Standing::default()),
+            false => {
+                let admitted = app.auth.caller(&*app.journal, request.headers(), path, ends).await;
+                let Admitted { caller, standing } =
+                    admitted.map_err(|unknown| Box::new(unknown.into_response()))?;
+                (Some(caller), standing)
             }
+        };
+        if path == ADMINS_ONLY && !caller.as_ref().is_some_and(|caller| access::is_admin(app, caller)) {
+            return Err(refuse(admins_only()));
+        }
+        let share = match &caller {
+            // Where there is nobody else, all of the room is theirs.
+            Some(caller) if app.auth.local.as_ref() == Some(caller) => None,
+            // Remote runners together have the share of one.
+            caller => {
+                let of = caller.as_ref().map_or(BRIDGE, |caller| &caller.principal);
+                Some(self.rooms.share(of).ok_or_else(|| Box::new(too_many()))?)
+            }
+        };
+        let room = Room::new(place, share);
+        room.tell(request.extensions_mut());
+        if let Some(caller) = caller {
             request.extensions_mut().insert(caller);
         }
         let answer = next.run(request).await;
-        // A stream is under way for as long as it is read.
-        Ok(answer.map(|body| holding(body, room)))
+        // A stream is under way for as long as it is read, and no longer than what it was asked for with is good.
+        Ok(answer.map(|body| holding(standing(body, app, standing_of), room)))
     }
 }
 
@@ -197,6 +217,16 @@ fn busy() -> Response {
         "server::busy",
         "the server has as many requests under way as it can have",
         "try again in a moment",
+    );
+    ([(header::RETRY_AFTER, RETRY_AFTER)], error).into_response()
+}
+
+fn too_many() -> Response {
+    let error = Error::new(
+        StatusCode::TOO_MANY_REQUESTS,
+        "server::too-many",
+        "you have as many requests under way as one may have",
+        "end some of them, such as streams, or try again in a moment",
     );
     ([(header::RETRY_AFTER, RETRY_AFTER)], error).into_response()
 }

@@ -203,12 +203,13 @@ async fn handle(app: App, request: Request, next: Next) -> Result<Response, Erro
     }
     let under_way = UnderWay::enter(&app, name)?;
     let received = Received::new(route, hash(&body).await, parts.headers.get("x-weir-session"));
+    let room = guard::Room::of(&parts.extensions);
     let request = Request::from_parts(parts, Body::from(body));
     let keeper = app.clone();
     // From here on it is written down who handles it, so that it goes on to its end whether its client waits or not.
     let task = app.tasks.spawn(async move {
         let response = handle_once(&keeper, &caller, name, &received, request, next).await;
-        drop(under_way);
+        drop((under_way, room));
         response
     });
     task.await.map_err(|_| Error::bug())?

@@ -1,9 +1,10 @@
 //! Accepting connections, and letting them go.
 
+mod traffic;
+
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -13,13 +14,13 @@ use axum::response::Response;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use self::traffic::{Traffic, Wire};
 use crate::app::App;
 use crate::auth::Ends;
 use crate::metrics;
@@ -37,6 +38,9 @@ const STREAMS_MAX: u32 = 256;
 /// How often the other end of a quiet HTTP/2 connection has to show that it is there.
 const PING_EVERY: Duration = Duration::from_secs(30);
 
+/// How long a client that was told to leave has for it, while nothing of it is under way.
+const PARTING: Duration = Duration::from_secs(1);
+
 /// How long nothing is accepted when the system has no room for a connection.
 const BREATH: Duration = Duration::from_millis(100);
 
@@ -53,7 +57,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: CancellationToken) -> 
     tasks.spawn(async move { following.auth.follow(&*following.journal).await });
 
     let doors = Doors::new(&app);
-    let (graceful, mut connections) = (GracefulShutdown::new(), JoinSet::new());
+    let mut connections = JoinSet::new();
     let room = Arc::new(Semaphore::new(app.settings.connections_max.min(Semaphore::MAX_PERMITS)));
     loop {
         let next = accept(&listener, &room);
@@ -63,13 +67,13 @@ pub async fn serve(listener: TcpListener, app: App, stop: CancellationToken) -> 
             Some(_) = connections.join_next() => continue,
             accepted = next => accepted,
         };
-        connections.spawn(doors.clone().attend(stream, ends, room, graceful.watcher()));
+        connections.spawn(doors.clone().attend(stream, ends, room));
     }
     drop(listener);
     app.stopping.cancel();
     app.tasks.close();
     let ended = async {
-        graceful.shutdown().await;
+        while connections.join_next().await.is_some() {}
         app.tasks.wait().await;
     };
     if tokio::time::timeout(app.settings.farewell, ended).await.is_err() {
@@ -108,6 +112,8 @@ struct Doors {
     service: Router,
     builder: Arc<auto::Builder<TokioExecutor>>,
     arrival: Duration,
+    stall: Duration,
+    stopping: CancellationToken,
 }
 
 impl Doors {
@@ -127,31 +133,53 @@ impl Doors {
             .keep_alive_timeout(arrival)
             .max_concurrent_streams(STREAMS_MAX)
             .max_header_list_size(HEAD_BYTES_MAX as u32);
-        Self { service: router(app), builder: Arc::new(builder), arrival }
+        let (stall, stopping) = (app.settings.stall, app.stopping.clone());
+        Self { service: router(app), builder: Arc::new(builder), arrival, stall, stopping }
     }
 
-    /// Serves one connection to its end.
-    async fn attend(self, stream: TcpStream, ends: Ends, _room: OwnedSemaphorePermit, watcher: Watcher) {
+    /// Serves one connection to its end: the client's, ours, or that of our patience.
+    async fn attend(self, stream: TcpStream, ends: Ends, _room: OwnedSemaphorePermit) {
         // What is written is small and wanted at once.
         let _ = stream.set_nodelay(true);
-        let begun = Arc::new(AtomicBool::new(false));
-        let (service, has_begun) = (self.service, Arc::clone(&begun));
+        let traffic = Traffic::new(self.stall);
+        let (service, requests) = (self.service, traffic.clone());
         let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
-            has_begun.store(true, Ordering::Relaxed);
+            let under_way = requests.begin();
             request.extensions_mut().insert(ends);
             let service = service.clone();
-            async move { Ok::<Response, Infallible>(answered(service, request.map(Body::new)).await) }
-        });
-        let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
-        let connection = watcher.watch(connection);
-        tokio::select! {
-            ended = connection => {
-                if let Err(error) = ended {
-                    tracing::debug!(peer = %ends.peer, %error, "a connection broke off");
-                }
+            async move {
+                let response = answered(service, request.map(Body::new)).await;
+                Ok::<Response, Infallible>(under_way.answered(response))
             }
-            // Which version is spoken shows in the first bytes, for which nobody else waits in vain.
-            () = silence(&begun, self.arrival) => tracing::debug!(peer = %ends.peer, "a connection said nothing"),
+        });
+        let wire = TokioIo::new(Wire { stream, traffic: traffic.clone() });
+        let connection = self.builder.serve_connection(wire, service).into_owned();
+        tokio::pin!(connection);
+        let mut is_leaving = false;
+        loop {
+            let patience = if is_leaving { PARTING } else { self.arrival };
+            tokio::select! {
+                ended = connection.as_mut() => {
+                    if let Err(error) = ended {
+                        tracing::debug!(peer = %ends.peer, %error, "a connection broke off");
+                    }
+                    return;
+                }
+                () = traffic.stalled() => {
+                    tracing::debug!(peer = %ends.peer, "a connection takes nothing of what is sent");
+                    return;
+                }
+                // Which version is spoken shows in the first bytes, for which nobody else waits in vain.
+                () = traffic.quiet(patience) => {
+                    if is_leaving {
+                        tracing::debug!(peer = %ends.peer, "a connection on which nothing is asked");
+                        return;
+                    }
+                }
+                () = self.stopping.cancelled(), if !is_leaving => {}
+            }
+            is_leaving = true;
+            connection.as_mut().graceful_shutdown();
         }
     }
 }
@@ -160,13 +188,5 @@ async fn answered(service: Router, request: Request) -> Response {
     match service.oneshot(request).await {
         Ok(response) => response,
         Err(never) => match never {},
-    }
-}
-
-/// Comes to an end if nothing was asked by then.
-async fn silence(begun: &AtomicBool, patience: Duration) {
-    tokio::time::sleep(patience).await;
-    if begun.load(Ordering::Relaxed) {
-        std::future::pending::<()>().await;
     }
 }

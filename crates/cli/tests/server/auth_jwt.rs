@@ -16,7 +16,7 @@ use crate::kit::{Person, Project, Server, within};
 /// Thirty-two bytes that are nobody's secret.
 const SECRET: &str = "for tests alone, thirty-two byte";
 
-const RSA: [&[u8]; 2] =
+pub(crate) const RSA: [&[u8]; 2] =
     [include_bytes!("keys/test-only-rsa-1.der"), include_bytes!("keys/test-only-rsa-2.der")];
 const EC: &[u8] = include_bytes!("keys/test-only-ec.der");
 
@@ -25,7 +25,7 @@ fn claims() -> Value {
 }
 
 /// The claims with some of them changed; `null` takes one out.
-fn with(changes: &Value) -> Value {
+pub(crate) fn with(changes: &Value) -> Value {
     let mut claims = claims();
     for (name, value) in changes.as_object().unwrap() {
         match value {
@@ -36,7 +36,7 @@ fn with(changes: &Value) -> Value {
     claims
 }
 
-fn signed(claims: &Value) -> String {
+pub(crate) fn signed(claims: &Value) -> String {
     encode(&Header::new(Algorithm::HS256), claims, &EncodingKey::from_secret(SECRET.as_bytes())).unwrap()
 }
 
@@ -49,11 +49,11 @@ fn signed_text(header: &str, claims: &str) -> String {
     format!("{message}.{signature}")
 }
 
-async fn status(server: &Server, token: &str) -> u16 {
+pub(crate) async fn status(server: &Server, token: &str) -> u16 {
     Person::new(server, token).get("/sessions").await.status.as_u16()
 }
 
-fn shared(project: &Project) -> crate::kit::Serving {
+pub(crate) fn shared(project: &Project) -> crate::kit::Serving {
     let serving = project.serve().env("WEIR_AUTH_JWT_SECRET", SECRET);
     serving.arg("--auth-audience").arg("weir").arg("--auth-issuer").arg("https://id.example")
 }
@@ -229,13 +229,13 @@ impl KeyServer {
     }
 }
 
-fn jwk(key: &EncodingKey, algorithm: Algorithm, kid: &str) -> Jwk {
+pub(crate) fn jwk(key: &EncodingKey, algorithm: Algorithm, kid: &str) -> Jwk {
     let mut jwk = Jwk::from_encoding_key(key, algorithm).unwrap();
     jwk.common.key_id = Some(kid.to_owned());
     jwk
 }
 
-fn by(key: &EncodingKey, algorithm: Algorithm, kid: &str) -> String {
+pub(crate) fn by(key: &EncodingKey, algorithm: Algorithm, kid: &str) -> String {
     let header = Header { kid: Some(kid.to_owned()), ..Header::new(algorithm) };
     encode(&header, &claims(), key).unwrap()
 }

@@ -12,14 +12,13 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::ProtocolVersion;
-use rmcp::transport::streamable_http_server::session::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 
 use super::fixtures::Fixtures;
 use super::offer::Offer;
-use super::sessions::{OF_ALL_MAX, Owners};
+use super::sessions::{Owner, Owners, Place, Theirs};
 use super::speak::Speaker;
 
 /// What a client is answered.
@@ -63,7 +62,7 @@ pub struct Rules {
 pub struct Door {
     rules: Rules,
     sessions: Arc<LocalSessionManager>,
-    owners: Owners,
+    owners: Arc<Owners>,
     closing: CancellationToken,
 }
 
@@ -72,11 +71,11 @@ impl Door {
     pub fn new(rules: Rules, closing: CancellationToken) -> Self {
         let mut sessions = LocalSessionManager::default();
         sessions.session_config.keep_alive = Some(rules.idle);
-        Self { rules, sessions: Arc::new(sessions), owners: Owners::default(), closing }
+        Self { rules, sessions: Arc::new(sessions), owners: Arc::default(), closing }
     }
 
-    /// Answers a request. `owner` names whoever asks, and what they ask: a session that was begun in another name is none.
-    pub async fn enter<B>(&self, request: Request<B>, owner: &str, offer: Arc<dyn Offer>) -> Reply
+    /// Answers a request. A session that another owner has begun is none.
+    pub async fn enter<B>(&self, request: Request<B>, owner: &Owner, offer: Arc<dyn Offer>) -> Reply
     where
         B: http_body_util::BodyExt<Error: Display> + Send + 'static,
     {
@@ -91,43 +90,40 @@ impl Door {
     }
 
     /// Answers a request of the conformance suite.
-    pub async fn enter_fixtures<B>(&self, request: Request<B>, owner: &str, fixtures: &Fixtures) -> Reply
+    pub async fn enter_fixtures<B>(&self, request: Request<B>, owner: &Owner, fixtures: &Fixtures) -> Reply
     where
         B: http_body_util::BodyExt<Error: Display> + Send + 'static,
     {
         self.handle(request, owner, fixtures.clone()).await
     }
 
-    async fn handle<B, S>(&self, request: Request<B>, owner: &str, speaker: S) -> Reply
+    async fn handle<B, S>(&self, request: Request<B>, owner: &Owner, speaker: S) -> Reply
     where
         B: http_body_util::BodyExt<Error: Display> + Send + 'static,
         S: ServerHandler + Clone + Sync,
     {
         let session =
             request.headers().get(SESSION).map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());
-        match &session {
+        let _place = match &session {
             Some(session) if !self.owners.is_of(session, owner) => return ended(),
-            Some(_) => {}
-            None if begins_a_session(&request) && self.is_full().await => return full(),
-            None => {}
-        }
+            None if self.has_sessions() && begins_a_session(&request) => match self.place(owner).await {
+                Some(place) => Some(place),
+                None => return full(),
+            },
+            _ => None,
+        };
+        let (sessions, owners) = (Arc::clone(&self.sessions), Arc::clone(&self.owners));
+        let theirs = Arc::new(Theirs { sessions, owners, owner: owner.clone() });
         let config = self.config(request.method());
-        let service =
-            StreamableHttpService::new(move || Ok(speaker.clone()), Arc::clone(&self.sessions), config);
-        let reply = service.handle(request).await;
-        if session.is_none()
-            && let Some(begun) = reply.headers().get(SESSION).and_then(|id| id.to_str().ok())
-        {
-            for surplus in self.owners.begun(begun, owner) {
-                // It goes for a newer one of the same owner, who begins another when they need it.
-                let _ = self.sessions.close_session(&surplus.into()).await;
-            }
-        }
-        reply
+        StreamableHttpService::new(move || Ok(speaker.clone()), theirs, config).handle(request).await
+    }
+
+    fn has_sessions(&self) -> bool {
+        self.rules.lifecycle == Lifecycle::Sessions
     }
 
     fn config(&self, method: &Method) -> StreamableHttpServerConfig {
-        let single = self.rules.lifecycle == Lifecycle::Single;
+        let single = !self.has_sessions();
         // What is only listened to ends with the server; what was asked for may come to its end.
         let ends = if method == Method::GET { self.closing.clone() } else { CancellationToken::new() };
         StreamableHttpServerConfig::default()
@@ -139,11 +135,10 @@ impl Door {
             .with_cancellation_token(ends)
     }
 
-    /// Whether there are as many sessions as there may be. Those that have ended are forgotten on the way.
-    async fn is_full(&self) -> bool {
+    /// A place for a session that is about to begin, if there is one.
+    async fn place(&self, owner: &Owner) -> Option<Place> {
         let living = self.sessions.sessions.read().await;
-        self.owners.keep(|session| living.contains_key(session));
-        living.len() >= OF_ALL_MAX
+        self.owners.place(&owner.who, |session| living.contains_key(session))
     }
 }
 

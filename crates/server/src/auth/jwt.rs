@@ -114,8 +114,8 @@ impl Jwt {
         }
     }
 
-    /// Whom a token names.
-    pub(super) async fn caller(&self, token: &str) -> Result<Caller, &'static str> {
+    /// Whom a token names, and for how long yet.
+    pub(super) async fn caller(&self, token: &str) -> Result<(Caller, Duration), &'static str> {
         let header = header(token)?;
         let candidates = match &self.0.keys {
             Source::Shared(key) => vec![key.clone()],
@@ -177,7 +177,7 @@ fn object(part: &str) -> Option<Value> {
 
 impl Settings {
     /// Whom claims name, if they hold now.
-    fn caller(&self, claims: &Value, now: f64) -> Result<Caller, &'static str> {
+    fn caller(&self, claims: &Value, now: f64) -> Result<(Caller, Duration), &'static str> {
         let skew = self.skew.as_secs_f64();
         let time = |name: &str| match claims.get(name) {
             None => Ok(None),
@@ -185,7 +185,8 @@ impl Settings {
                 time.as_f64().filter(|time| time.is_finite()).map(Some).ok_or("a time that is none")
             }
         };
-        if time("exp")?.ok_or("no `exp`")? + skew <= now {
+        let left = time("exp")?.ok_or("no `exp`")? + skew - now;
+        if left <= 0.0 {
             return Err("it has expired");
         }
         if time("nbf")?.is_some_and(|time| time > now + skew)
@@ -204,7 +205,8 @@ impl Settings {
             Some(account) => format!("serviceaccount:{account}"),
             None => format!("user:{name}"),
         };
-        caller(principal, self.groups(claims)?.into_iter())
+        let caller = caller(principal, self.groups(claims)?.into_iter())?;
+        Ok((caller, Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX)))
     }
 
     /// A token for somebody else is not for us, also where it does not matter whom it is for.

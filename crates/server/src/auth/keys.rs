@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use reqwest::Url;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// The largest set that is read.
 const BYTES_MAX: usize = 256 * 1024;
@@ -35,7 +35,7 @@ pub(super) struct Key {
 }
 
 /// Where keys are.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Place {
     /// In a file.
     File(PathBuf),
@@ -53,10 +53,21 @@ struct Inner {
     /// The shortest time between two attempts.
     pause: Duration,
     known: Mutex<Arc<Vec<Key>>>,
-    /// When it was last tried. Whoever holds it tries.
-    tried: tokio::sync::Mutex<Option<Instant>>,
+    attempts: watch::Sender<Attempts>,
+    /// Told whenever a key is missing that could be there by now.
+    wanted: Notify,
     /// Told whenever keys that are known are used.
     used: Notify,
+}
+
+/// How often the keys were asked for, besides the first time.
+#[derive(Clone, Copy)]
+struct Attempts {
+    /// How many times that has come to its end.
+    ended: u64,
+    /// When it last did.
+    at: Instant,
+    is_under_way: bool,
 }
 
 /// Why there are no keys.
@@ -79,6 +90,25 @@ impl std::fmt::Debug for Keys {
     }
 }
 
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Address(url) => f.debug_tuple("Address").field(&shown(url)).finish(),
+        }
+    }
+}
+
+/// An address without what may be secret in it.
+fn shown(url: &Url) -> String {
+    let mut shown = url.clone();
+    // What cannot have these has none.
+    let _ = (shown.set_username(""), shown.set_password(None));
+    shown.set_query(None);
+    shown.set_fragment(None);
+    shown.into()
+}
+
 impl Place {
     /// A file, or an address, as it is written.
     ///
@@ -88,8 +118,10 @@ impl Place {
         if !text.contains("://") {
             return Ok(Self::File(text.into()));
         }
-        let bad = || KeysError::Address(text.chars().take(200).collect());
-        let url = Url::parse(text).map_err(|_| bad())?;
+        let cut = |text: &str| KeysError::Address(text.chars().take(200).collect());
+        // What cannot be understood is not shown: nobody knows what of it is secret.
+        let url = Url::parse(text).map_err(|_| cut("what is no address"))?;
+        let bad = || cut(&shown(&url));
         let is_local = || match url.host_str() {
             Some("localhost") => true,
             Some(host) => {
@@ -122,7 +154,8 @@ impl Keys {
             client,
             pause,
             known: Mutex::default(),
-            tried: tokio::sync::Mutex::new(None),
+            attempts: watch::Sender::new(Attempts { ended: 0, at: Instant::now(), is_under_way: false }),
+            wanted: Notify::new(),
             used: Notify::new(),
         }));
         match (&keys.0.place, keys.read().await) {
@@ -130,10 +163,10 @@ impl Keys {
             (Place::File(_), Err(error)) => return Err(error),
             (Place::Address(url), Err(error)) => {
                 let help = "tokens are refused until it answers; it is asked again when one comes";
-                tracing::warn!(%url, %error, help, "the keys that tokens are signed with cannot be had yet");
+                tracing::warn!(url = shown(url), %error, help, "the keys that tokens are signed with cannot be had yet");
             }
         }
-        *keys.0.tried.lock().await = Some(Instant::now());
+        keys.0.attempts.send_modify(|attempts| attempts.at = Instant::now());
         Ok(keys)
     }
 
@@ -144,7 +177,7 @@ impl Keys {
             self.0.used.notify_one();
             return found;
         }
-        self.refresh(self.0.pause).await;
+        self.missed().await;
         self.known(kid, algorithm)
     }
 
@@ -160,26 +193,45 @@ impl Keys {
         *self.0.known.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 
-    /// Asks again when keys are used that were had long ago, beside those who use them. Goes on for ever.
+    /// Asks again when keys are used that were had long ago, and when one is missing. Goes on for ever; nobody else asks, so that nobody
+    /// who leaves can make it happen more often, or have it given up.
     pub(super) async fn keep_fresh(&self) {
         loop {
-            self.0.used.notified().await;
-            self.refresh(self.0.pause * STALE_AFTER).await;
+            tokio::select! {
+                () = self.0.wanted.notified() => self.refresh(self.0.pause).await,
+                () = self.0.used.notified() => self.refresh(self.0.pause * STALE_AFTER).await,
+            }
         }
     }
 
-    /// Asks again, unless somebody has not long ago. Whoever comes meanwhile waits for the same answer.
+    /// Waits until the keys were asked for again, unless they were not long ago. Whoever comes meanwhile waits for the same answer.
+    async fn missed(&self) {
+        let mut attempts = self.0.attempts.subscribe();
+        let now = *attempts.borrow_and_update();
+        if !now.is_under_way {
+            if now.at.elapsed() < self.0.pause {
+                return;
+            }
+            self.0.wanted.notify_one();
+        }
+        let ended = attempts.wait_for(|attempts| attempts.ended > now.ended);
+        // Nobody waits for long, whatever becomes of it.
+        let _ = tokio::time::timeout(PATIENCE * 2, ended).await;
+    }
+
+    /// Asks again, unless that was done not long ago.
     async fn refresh(&self, pause: Duration) {
-        let mut tried = self.0.tried.lock().await;
-        if tried.is_some_and(|at| at.elapsed() < pause) {
+        if self.0.attempts.borrow().at.elapsed() < pause {
             return;
         }
-        let read = self.read().await;
-        *tried = Some(Instant::now());
-        match read {
+        self.0.attempts.send_modify(|attempts| attempts.is_under_way = true);
+        match self.read().await {
             Ok(found) => self.set(found),
             Err(error) => tracing::warn!(%error, "the keys that tokens are signed with stay as they were"),
         }
+        self.0.attempts.send_modify(|attempts| {
+            *attempts = Attempts { ended: attempts.ended + 1, at: Instant::now(), is_under_way: false };
+        });
     }
 
     async fn read(&self) -> Result<Vec<Key>, KeysError> {

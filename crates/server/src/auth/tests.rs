@@ -25,7 +25,8 @@ async fn a_proxy_is_known_by_where_it_is() {
     let named = headers(&[("x-user", "ada"), ("x-groups", "b, group:a,,a")]);
     let found = auth.resolve(&named, "/", from("10.0.0.1")).await.unwrap();
     let groups = vec!["group:a".to_owned(), "group:b".to_owned()];
-    assert_eq!(found, Caller { principal: "user:ada".to_owned(), groups });
+    let lasting = |caller| Admitted { caller, standing: Standing::default() };
+    assert_eq!(found, lasting(Caller { principal: "user:ada".to_owned(), groups }));
     assert!(auth.resolve(&named, "/", from("[::ffff:10.0.0.1]")).await.is_ok());
     for elsewhere in [from("10.0.0.2"), from("127.0.0.1"), None] {
         assert!(matches!(auth.resolve(&named, "/", elsewhere).await, Err(Unknown::NotAProxy)));
@@ -36,15 +37,28 @@ async fn a_proxy_is_known_by_where_it_is() {
     assert!(believed.resolve(&owner, "/", from("10.0.0.1")).await.is_ok());
 }
 
+#[test]
+fn what_says_who_asks_is_not_what_says_that_it_was_passed_on() {
+    for (name, expected) in [
+        ("x-auth-user", true),
+        ("x-forwarded-user", true),
+        ("x-forwarded-for", false),
+        ("x-forwarded-prefix", false),
+        ("cf-connecting-ip", false),
+        ("authorization", false),
+        ("x-api-key", false),
+    ] {
+        assert_eq!(Proxy::may_be(&HeaderName::from_static(name)), expected, "{name}");
+    }
+}
+
 #[tokio::test]
 async fn nobody_is_nobody_and_local_is_local() {
     let caller = Caller { principal: "user:ada".to_owned(), groups: vec![] };
     let local = Auth::local(caller.clone(), vec![]);
-    assert_eq!(local.resolve(&headers(&[]), "/", None).await.unwrap(), caller);
-    assert_eq!(
-        local.resolve(&headers(&[("authorization", "Bearer sk-x")]), "/", None).await.unwrap(),
-        caller
-    );
+    for nothing in [headers(&[]), headers(&[("authorization", "Bearer sk-x")])] {
+        assert_eq!(local.resolve(&nothing, "/", None).await.unwrap().caller, caller);
+    }
     let ours = headers(&[("authorization", "Bearer weir_x")]);
     assert!(matches!(local.resolve(&ours, "/", None).await, Err(Unknown::Refused(_))));
     assert!(matches!(local.resolve(&headers(&[("via", "x")]), "/", None).await, Err(Unknown::Forwarded)));

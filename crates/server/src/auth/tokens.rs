@@ -10,10 +10,11 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 use weir_journal::{Journal, NewEvent, PAGE_MAX, ReadError, mint, now};
 use weir_types::{BranchId, Event, Hash, Kind, Meta, Seq, Timestamp};
 
-use super::{Caller, caller};
+use super::{Admitted, Caller, Standing, caller, from_now};
 
 /// The stream that has them.
 pub const STREAM: &str = "engine:tokens";
@@ -67,7 +68,14 @@ pub struct Known {
 
 /// Tokens, as the journal has them. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Tokens(Arc<RwLock<State>>);
+pub struct Tokens(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    state: RwLock<State>,
+    /// What was taken in last.
+    news: watch::Sender<Seq>,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -166,15 +174,20 @@ impl Tokens {
         }
     }
 
-    /// Takes in what was written since, by whatever process; whether there was anything.
-    pub(super) async fn catch_up(&self, journal: &dyn Journal) -> bool {
+    /// Takes in what was written since, by whatever process, if that can be had; how far it is known then.
+    pub(super) async fn catch_up(&self, journal: &dyn Journal) -> Seq {
         let head = journal.head(&branch()).await.ok().flatten().map_or(Seq(0), |head| head.seq);
-        head > self.seq() && self.load(journal).await.is_ok()
+        if head > self.seq()
+            && let Err(error) = self.load(journal).await
+        {
+            tracing::warn!(%error, "the tokens cannot be read");
+        }
+        self.seq()
     }
 
     /// All of them, the oldest first.
     pub fn list(&self) -> Vec<Known> {
-        let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.0.state.read().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<Known> = state.by_hash.values().cloned().collect();
         all.sort_by(|one, other| one.issued.id.cmp(&other.issued.id));
         all
@@ -182,21 +195,43 @@ impl Tokens {
 
     /// Whom a token is for, if it counts now. What is compared are hashes of what was sent: how long it takes says nothing
     /// about the tokens there are.
-    pub(super) fn caller(&self, token: &str) -> Option<Caller> {
-        let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn admitted(&self, token: &str) -> Option<Admitted> {
+        let state = self.0.state.read().unwrap_or_else(PoisonError::into_inner);
         let known = state.by_hash.get(&Hash::of(token.as_bytes()))?;
-        let Issued { principal, groups, expires, .. } = &known.issued;
-        let counts = known.revoked.is_none() && expires.is_none_or(|expires| now() < expires);
-        counts.then(|| Caller { principal: principal.clone(), groups: groups.clone() })
+        let Issued { hash, principal, groups, expires, .. } = &known.issued;
+        let left = expires.map(|expires| expires.as_micros().saturating_sub(now().as_micros()));
+        if known.revoked.is_some() || left.is_some_and(|left| left <= 0) {
+            return None;
+        }
+        let until = left.and_then(|left| from_now(Duration::from_micros(left.unsigned_abs())));
+        let caller = Caller { principal: principal.clone(), groups: groups.clone() };
+        Some(Admitted { caller, standing: Standing { tokens: vec![*hash], until } })
     }
 
-    fn seq(&self) -> Seq {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).seq
+    /// Comes to an end when any of these is revoked.
+    pub(super) async fn revoked(&self, tokens: &[Hash]) {
+        let is_revoked = |hash: &Hash| {
+            let state = self.0.state.read().unwrap_or_else(PoisonError::into_inner);
+            state.by_hash.get(hash).is_none_or(|known| known.revoked.is_some())
+        };
+        // There is always a sender: these very tokens.
+        let _ = self.0.news.subscribe().wait_for(|_| tokens.iter().any(is_revoked)).await;
+    }
+
+    /// The last event that was taken in.
+    pub(super) fn seq(&self) -> Seq {
+        self.0.state.read().unwrap_or_else(PoisonError::into_inner).seq
+    }
+
+    /// Takes in one event, and tells those who wait for it.
+    fn apply(&self, event: &Event) {
+        self.fold(event);
+        self.0.news.send_replace(event.seq);
     }
 
     /// Folds one event. What cannot be understood lets nobody in.
-    fn apply(&self, event: &Event) {
-        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
+    fn fold(&self, event: &Event) {
+        let mut state = self.0.state.write().unwrap_or_else(PoisonError::into_inner);
         if event.seq <= state.seq {
             return;
         }

@@ -7,10 +7,14 @@ use std::time::Duration;
 use axum::BoxError;
 use axum::body::{Body, Bytes, HttpBody};
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use hyper::body::{Frame, SizeHint};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 use tokio_util::task::TaskTracker;
+
+use super::room::Room;
+use crate::app::App;
+use crate::auth::Standing;
 
 /// What a body has to come in at, in the long run. Slower is no network that anybody has, but a connection held on purpose.
 const BYTES_PER_SECOND_MIN: u64 = 32 * 1024;
@@ -110,7 +114,7 @@ async fn throw_away(body: Body) {
 }
 
 /// A body that holds a place until it is read or given up.
-pub(super) fn holding(body: Body, room: OwnedSemaphorePermit) -> Body {
+pub(super) fn holding(body: Body, room: Room) -> Body {
     if body.is_end_stream() {
         return body;
     }
@@ -119,7 +123,7 @@ pub(super) fn holding(body: Body, room: OwnedSemaphorePermit) -> Body {
 
 struct Holding {
     body: Body,
-    _room: OwnedSemaphorePermit,
+    _room: Room,
 }
 
 impl HttpBody for Holding {
@@ -130,6 +134,56 @@ impl HttpBody for Holding {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// What credentials were good for when it was asked for is given whole, up to so many bytes.
+const AT_ONCE_BYTES_MAX: u64 = 64 * 1024;
+
+/// The credential that something was asked for with has ended.
+#[derive(Debug, thiserror::Error)]
+#[error("what this was asked for with is good no more")]
+struct Ended;
+
+/// A body that breaks off when what it was asked for with is good no more. What is had at once is not looked at again.
+pub(super) fn standing(body: Body, app: &App, standing: Standing) -> Body {
+    if body.size_hint().exact().is_some_and(|bytes| bytes <= AT_ONCE_BYTES_MAX) {
+        return body;
+    }
+    match app.auth.ends(standing) {
+        Some(ends) => Body::new(While { body, ends }),
+        None => body,
+    }
+}
+
+struct While {
+    body: Body,
+    ends: BoxFuture<'static, ()>,
+}
+
+impl HttpBody for While {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.ends.as_mut().poll(context).is_ready() {
+            tracing::debug!("a stream ends with its credential");
+            // It cannot be asked whether it has ended a second time.
+            self.ends = Box::pin(std::future::ready(()));
+            return Poll::Ready(Some(Err(axum::Error::new(Ended))));
+        }
         Pin::new(&mut self.body).poll_frame(context)
     }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_engine::provision;
-use weir_mcp::serving::{About, Given, Hints, Incoming, Offer, Offered, Refusal};
+use weir_mcp::serving::{About, Given, Hints, Incoming, Offer, Offered, Owner, Refusal};
 use weir_types::{Effect, Json};
 
 use super::{response, turn};
@@ -79,8 +79,11 @@ async fn enter(app: App, caller: Caller, name: String, request: Request) -> Resp
         Ok(build) => build,
         Err(missing) => return missing.into_response(),
     };
-    // Neither contains a line break, so that no two owners look alike.
-    let owner = format!("{}\n{name}", caller.principal);
+    // What a session of MCP can do was settled when it began, by the groups of that moment: with others, it is none. No name has a line
+    // break in it, so that no two owners look alike.
+    let mut groups = caller.groups.clone();
+    groups.sort_unstable();
+    let owner = Owner { who: caller.principal.clone(), what: format!("{name}\n{}", groups.join("\n")) };
     let offer = Arc::new(AsTool { app: app.clone(), caller, name, build });
     response(app.mcp.agents.enter(request, &owner, offer).await).await
 }

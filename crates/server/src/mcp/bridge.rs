@@ -16,7 +16,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_engine::{Address, Became, Called, EngineError, Errand, ErrandError, provision};
 use weir_kernel::{Lifecycle, SessionCreated};
-use weir_mcp::serving::{About, Given, Hints, Incoming, Offer, Offered, Refusal};
+use weir_mcp::serving::{About, Given, Hints, Incoming, Offer, Offered, Owner, Refusal};
 use weir_tools::Step;
 use weir_types::{Effect, Explain, Fault, SessionId};
 
@@ -52,7 +52,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 async fn post(State(app): State<App>, request: Request) -> Response {
     match admitted(&app, request.headers()).await {
         Ok((address, created)) => {
-            let owner = address.session.to_string();
+            let owner = Owner { who: address.session.to_string(), what: String::new() };
             let offer = Arc::new(Lent { app: app.clone(), address, created });
             response(app.mcp.bridge.enter(request, &owner, offer).await).await
         }

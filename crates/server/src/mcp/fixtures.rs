@@ -5,7 +5,7 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use utoipa_axum::router::OpenApiRouter;
-use weir_mcp::serving::conformance_fixtures;
+use weir_mcp::serving::{Owner, conformance_fixtures};
 
 use super::response;
 use crate::app::App;
@@ -20,5 +20,6 @@ async fn fixtures(State(app): State<App>, caller: Caller, request: Request) -> R
     if !app.settings.mcp_fixtures {
         return Error::no_page().into_response();
     }
-    response(app.mcp.fixtures.enter_fixtures(request, &caller.principal, &conformance_fixtures()).await).await
+    let owner = Owner { who: caller.principal, what: String::new() };
+    response(app.mcp.fixtures.enter_fixtures(request, &owner, &conformance_fixtures()).await).await
 }

@@ -151,7 +151,12 @@ impl Serving {
     }
 
     /// With a variable in its environment.
-    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn env(self, name: &str, value: &str) -> Self {
+        self.env_os(name, value.as_ref())
+    }
+
+    /// With a variable that need not be text.
+    pub(crate) fn env_os(mut self, name: &str, value: &OsStr) -> Self {
         self.plan.variables.push((name.to_owned(), value.to_owned()));
         self
     }

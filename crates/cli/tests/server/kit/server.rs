@@ -1,5 +1,6 @@
 //! The real server as a child process, and a client for it.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -19,7 +20,7 @@ use super::{DEADLINE, awaiting, within};
 #[derive(Clone)]
 pub(super) struct Plan {
     pub(super) args: Vec<String>,
-    pub(super) variables: Vec<(String, String)>,
+    pub(super) variables: Vec<(String, OsString)>,
     pub(super) port: u16,
 }
 
