@@ -129,7 +129,8 @@ async fn append_if(
 ) -> Result<Option<Appended>, EngineError> {
     let mut last = None;
     for _ in 0..TRIES_MAX {
-        match append(shared, address, bodies, by, key, &fits).await {
+        // Boxed, because whoever does anything to a session would carry the room for all of it.
+        match Box::pin(append(shared, address, bodies, by, key, &fits)).await {
             Err(EngineError::Append(error)) if matches!(*error, AppendError::Conflict { .. }) => {
                 last = Some(EngineError::Append(error));
             }

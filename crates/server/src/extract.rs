@@ -160,7 +160,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<Json<T>, Error> {
 /// The parameters of a query, all of them known and each of them there once.
 fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Error> {
     let help = "see `/openapi.json` for the parameters there are";
-    if !uri.query().is_none_or(|query| decoded(query).is_some()) {
+    if uri.query().is_some_and(|query| decoded(query).is_none()) {
         return Err(Error::bad("the query is not percent-encoded UTF-8", help));
     }
     let read = axum::extract::Query::<T>::try_from_uri(uri);

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use weir_engine::stop_of;
 use weir_journal::ReadError;
 use weir_kernel::Body;
-use weir_types::{Kind, NanoUsd, Usage};
+use weir_types::{Kind, NanoUsd, Position, Usage};
 
 use super::Metrics;
 use crate::app::App;
@@ -19,8 +19,9 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub(crate) async fn follow(app: App) {
     let stopping = app.stopping.clone();
     let counting = async {
+        let mut counted = None;
         loop {
-            if let Err(error) = from_now_on(&app).await {
+            if let Err(error) = go_on(&app, &mut counted).await {
                 tracing::warn!(%error, "runs are not counted for a moment");
             }
             tokio::time::sleep(AGAIN).await;
@@ -32,10 +33,16 @@ pub(crate) async fn follow(app: App) {
     }
 }
 
-async fn from_now_on(app: &App) -> Result<(), ReadError> {
-    let mut tail = app.journal.tail_all(app.journal.end().await?);
+/// Counts what comes after what was counted; what comes from now on, if nothing was.
+async fn go_on(app: &App, counted: &mut Option<Position>) -> Result<(), ReadError> {
+    let after = match *counted {
+        Some(counted) => counted,
+        None => *counted.insert(app.journal.end().await?),
+    };
+    let mut tail = app.journal.tail_all(after);
     while let Some(event) = tail.next().await {
         let event = event?;
+        *counted = Some(event.position);
         if event.stream.as_str().starts_with("session:") {
             count(&app.metrics, &event.kind, &event.payload);
         }
