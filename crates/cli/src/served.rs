@@ -1,6 +1,7 @@
 //! The agents of builds that were kept: what a server runs. Nothing is read from sources, and a session stays with the build
 //! that it began with.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -10,7 +11,7 @@ use futures_util::future::BoxFuture;
 use weir_compiler::{Loaded, Which};
 use weir_engine::{Agents, AsksFirst, Explained, Hooks, ProjectHooks, Runnable};
 use weir_server::{Build, Builds};
-use weir_types::{Hash, Wire};
+use weir_types::{Explain, Fault, Hash, Wire};
 
 use crate::agents::{self, AgentError, Makings, away};
 
@@ -208,7 +209,7 @@ impl Agents for Served {
         name: &'a str,
         build: Option<Hash>,
     ) -> BoxFuture<'a, Result<Arc<Runnable>, Explained>> {
-        async move { self.runnable(name, build).await.map_err(explained) }.boxed()
+        async move { self.runnable(name, build).await.map_err(|error| self.told(name, error)) }.boxed()
     }
 }
 
@@ -225,4 +226,34 @@ impl AsksFirst for Served {
 
 fn explained(error: AgentError) -> Explained {
     Arc::new(error)
+}
+
+/// What others are told of an agent that lacks something: what it is, and what to do about it, is for whoever runs the server.
+#[derive(Debug, thiserror::Error)]
+#[error("agent `{0}` cannot answer at the moment")]
+struct CannotAnswer(String);
+
+impl Explain for CannotAnswer {
+    fn code(&self) -> &'static str {
+        "server::agent-unavailable"
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        "whoever runs the server finds the reason in its log; try again later".into()
+    }
+
+    fn fault(&self) -> Fault {
+        Fault::Unreachable
+    }
+}
+
+impl Served {
+    /// Why an agent cannot be had, for whoever talks to it. Whoever develops it talks to it themselves.
+    fn told(&self, agent: &str, error: AgentError) -> Explained {
+        if self.0.sticks == Sticks::ToTheNewest || error.fault() != Fault::Input {
+            return explained(error);
+        }
+        tracing::error!(agent, code = error.code(), %error, help = %error.help(), "an agent cannot answer");
+        Arc::new(CannotAnswer(agent.to_owned()))
+    }
 }

@@ -7,6 +7,7 @@ mod origin;
 mod room;
 
 use std::panic::AssertUnwindSafe;
+use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -104,13 +105,17 @@ async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> R
     let waits = request.headers().contains_key(header::EXPECT);
     let (arrival, tasks) = (guard.app.settings.arrival, (!waits).then(|| guard.app.tasks.clone()));
     let request = request.map(|body| arriving(body, arrival, tasks));
-    let mut allowed = None;
+    let (mut allowed, began) = (None, Instant::now());
+    let method = request.method().clone();
     let answered = AssertUnwindSafe(guard.admitted(request, next, &mut allowed)).catch_unwind().await;
     let mut response = match answered {
         Ok(Ok(response)) => response,
         Ok(Err(refused)) => *refused,
         Err(_) => panicked(&guard.app, &about).into_response(),
     };
+    let (status, took_ms) = (response.status().as_u16(), began.elapsed().as_millis() as u64);
+    let request = about.id.to_str().unwrap_or_default();
+    tracing::debug!(request, %method, path = about.path, status, took_ms, "answered");
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, about.id);
     protect(headers);

@@ -26,6 +26,7 @@ mod mcp;
 mod readers;
 mod reconnect;
 mod reloading;
+mod remarks;
 mod said;
 mod seeing;
 mod serving;

@@ -17,14 +17,14 @@ real server. `$WEIR` is the address of yours, such as `http://127.0.0.1:8080`. W
 - **Errors** are `{\"error\": {\"code\", \"message\", \"help\"}}` with the right status: a stable code, what is wrong, what to do next. The
   endpoints for vendors' SDKs use the shapes of those vendors.
 - **What is not yours does not exist**: the answer is the same 404 as for what was never there. Administrators see everything.
-- **Strict**: unknown query parameters and unknown keys of a body are a 400 that names the known ones. A JSON body needs
+- **Strict**: unknown query parameters, where there are any, and unknown keys of a body are a 400 that names the known ones; the endpoints for
+  vendors' SDKs ignore what they do not know. A JSON body needs
   `Content-Type: application/json`. Names in paths are percent-encoded (`a%2Fb`).
 - **Pages**: `next` of a page is `after` of the next one; null means that nothing follows at the moment.
 - **`Idempotency-Key`** on any POST makes it safe to repeat: who asks, the address, `X-Weir-Session` and the body being the same, the second request gets
   the answer of the first with `Idempotency-Replayed: true`, also from a server that was killed in between; another body or session under the same
   key is a 422, and a request that is still being handled a 409. A run that was cut off before it was answered is found again, not
-  begun again. Errors and 202s are not kept: such a request may be repeated. The body has to fit into the limit of bodies. Two servers on one data
-  directory that get the same key at the same moment may both act.
+  begun again. Errors and 202s are not kept: such a request may be repeated. The body has to fit into the limit of bodies.
 - **Waiting**: a chat that is not streamed waits up to five minutes, then answers 202 with the session and where its events are. The
   run goes on, and the same `Idempotency-Key` waits for it again.
 ";
