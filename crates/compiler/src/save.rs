@@ -89,7 +89,7 @@ impl Explain for SaveError {
                 "check free space and permissions there; nothing was left half-written".into()
             }
             Self::Unreadable { .. } => "check the permissions there".into(),
-            Self::Missing(_) => "manifests are in `build/` of the data directory; `weir build` makes one, and `--manifest latest` names the newest".into(),
+            Self::Missing(_) => "manifests are in `build/` of the data directory; `weir build` makes one, and `latest` is the newest".into(),
             Self::Nothing(_) => "run `weir build`".into(),
             Self::Ambiguous { candidates, .. } => {
                 let shown: Vec<String> =

@@ -252,7 +252,7 @@ fn two_builds_are_compared_by_what_agents_may_do() {
     exit 1
     -- stderr
     error: there is no manifest `0000`
-    help: manifests are in `.weir/build`; `weir build` makes one
+    help: manifests are in `build/` of the data directory; `weir build` makes one, and `latest` is the newest
     ");
 }
 

@@ -99,7 +99,7 @@ fn what_stands_in_the_way_of_a_start_is_said() {
     exit 1
     [time]  INFO journal opened data_dir=.weir took_ms=[n]
     error: there is no manifest `feed`
-    help: manifests are in `.weir/build`; `weir build` makes one
+    help: manifests are in `build/` of the data directory; `weir build` makes one, and `latest` is the newest
     "#);
     insta::assert_snapshot!(refused(&project, &["--port", "70000"]), @r#"
     exit 2
