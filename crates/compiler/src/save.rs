@@ -204,9 +204,6 @@ pub fn load(data_dir: &Path, which: &Which<'_>) -> Result<Loaded, SaveError> {
 
 fn only_one(builds: &Path, prefix: &str) -> Result<Hash, SaveError> {
     let missing = || SaveError::Missing(prefix.chars().take(80).collect());
-    if prefix.is_empty() {
-        return Err(missing());
-    }
     let entries = match std::fs::read_dir(builds) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(missing()),
