@@ -287,7 +287,8 @@ async fn the_flag_counts_more_than_the_environment() {
 fn help_has_examples() {
     let project = Project::empty();
     let help = project.ok(&["help", "serve"]);
-    for words in ["weir build && weir serve --manifest latest\n", "PORT=3000 LOG_LEVEL=debug", "curl http://"] {
+    for words in ["weir build && weir serve --manifest latest\n", "PORT=3000 LOG_LEVEL=debug", "curl http://"]
+    {
         assert!(help.contains(words), "{help}");
     }
     assert!(project.ok(&["help", "run"]).contains("weir init my-agents && cd my-agents && weir run"));
