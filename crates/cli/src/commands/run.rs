@@ -171,7 +171,7 @@ impl Reloading {
         if self.deployed.is_none() {
             tell_loops(&built.manifest);
         }
-        self.warn(Problems::of(&compiled));
+        self.warn(&Problems::of(&compiled));
         builds::keep(built, &self.data_dir).await.map_err(|error| told(error.into()))?;
         let use_it = async {
             let ready = self.served.ready(hash).await?;
@@ -185,7 +185,7 @@ impl Reloading {
     }
 
     /// Shows what is odd about a build that can be used, once.
-    fn warn(&mut self, problems: Problems) {
+    fn warn(&mut self, problems: &Problems) {
         let text = if self.json { problems.to_json() } else { problems.to_text(self.paint) };
         let remarks = if problems.is_empty() { String::new() } else { text };
         if remarks != self.remarks && !remarks.is_empty() {
