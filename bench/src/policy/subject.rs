@@ -65,6 +65,7 @@ impl Subject {
     /// The whole decision.
     pub(crate) fn decide(&self, call: &Call) -> Decision {
         self.gate.decide(&weir_tools::Request {
+            groups: &[],
             principal: call.principal,
             agent: "helper",
             tool: &call.tool,
