@@ -109,9 +109,7 @@ fn damage(error: Error) -> Result<String> {
 
 impl Check<'_> {
     fn note(&mut self, problem: Problem) {
-        if self.report.problems.len() < Report::PROBLEMS_MAX && !self.report.problems.contains(&problem) {
-            self.report.problems.push(problem);
-        }
+        self.report.note(problem);
     }
 
     fn keep_sound(&mut self, found: Vec<std::result::Result<Subject, Problem>>) -> Vec<Subject> {
@@ -374,18 +372,16 @@ fn first_user(reader: &mut Reader, no: i64, what: &str) -> Result<Problem> {
 }
 
 fn problem(branch: &BranchRow, seq: u64, what: &str) -> Problem {
-    let (stream, branch) = (branch.id.stream.clone(), branch.id.branch.clone());
-    Problem { stream: Some(stream), branch: Some(branch), seq: Some(Seq(seq)), what: what.to_owned() }
+    Problem::at_event(&branch.id, Seq(seq), what)
 }
 
 fn nowhere(what: String) -> Problem {
-    Problem { stream: None, branch: None, seq: None, what }
+    Problem { what, ..Problem::default() }
 }
 
 fn placed(error: &ReadError) -> Option<Problem> {
     let ReadError::Damaged { branch, seq, what } = error else { return None };
-    let (stream, branch) = (branch.stream.clone(), branch.branch.clone());
-    Some(Problem { stream: Some(stream), branch: Some(branch), seq: Some(*seq), what: what.clone() })
+    Some(Problem::at_event(branch, *seq, what.clone()))
 }
 
 fn is_damage(error: &ReadError) -> bool {

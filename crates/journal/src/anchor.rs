@@ -128,7 +128,7 @@ pub async fn check(journal: &dyn Journal, anchor: &str) -> Result<Vec<Problem>, 
             serde_json::from_str(line).map_err(|source| AnchorError::Line { line: index + 1, source })?;
         if let Some(what) = compare(journal, &anchored).await? {
             let Anchored { stream, branch, seq, .. } = anchored;
-            problems.push(Problem { stream: Some(stream), branch: Some(branch), seq: Some(seq), what });
+            problems.push(Problem::at_event(&BranchId { stream, branch }, seq, what));
         }
     }
     Ok(problems)
@@ -174,8 +174,8 @@ mod tests {
     }
 
     fn problem(stream: &str, branch: &str, seq: u64, what: &str) -> Problem {
-        let (stream, branch) = (Some(stream.parse().unwrap()), Some(branch.parse().unwrap()));
-        Problem { stream, branch, seq: Some(Seq(seq)), what: what.to_owned() }
+        let branch = BranchId { stream: stream.parse().unwrap(), branch: branch.parse().unwrap() };
+        Problem::at_event(&branch, Seq(seq), what)
     }
 
     #[tokio::test]

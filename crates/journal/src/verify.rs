@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use weir_types::{BranchName, Seq, StreamName};
+use weir_types::{BranchId, BranchName, Seq, StreamName};
 
 /// Called from time to time with the number of events checked so far and the number there are.
 pub type VerifyProgress = Arc<dyn Fn(u64, u64) + Send + Sync>;
@@ -24,45 +24,85 @@ pub struct Report {
     pub events: u64,
     /// Blobs read and checked.
     pub blobs: u64,
-    /// What is wrong, at most [`Report::PROBLEMS_MAX`] of it; the first bad event of each damaged branch.
+    /// What is wrong, at most [`Report::PROBLEMS_MAX`] findings; of each damaged branch, its first bad event.
     pub problems: Vec<Problem>,
 }
 
 impl Report {
-    /// More than this many problems are not told apart.
+    /// The number of problems that are kept; further ones are dropped.
     pub const PROBLEMS_MAX: usize = 100;
 
-    /// Whether nothing was found.
+    /// Whether no problem was found.
     pub fn is_sound(&self) -> bool {
         self.problems.is_empty()
     }
+
+    /// Adds a finding, unless it is known already or there are too many.
+    pub fn note(&mut self, problem: Problem) {
+        if self.problems.len() < Self::PROBLEMS_MAX && !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
 }
 
-/// One thing that is wrong, and where. Damage outside any event has no place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One thing that is wrong, and where: in a file, table or index (`place`), at an event, or both.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problem {
+    /// The file, table or index, in words: "index `keys_last`", "file `blobs/ab/cdef`".
+    pub place: Option<String>,
     /// The stream.
     pub stream: Option<StreamName>,
     /// The branch.
     pub branch: Option<BranchName>,
     /// The first event concerned.
     pub seq: Option<Seq>,
-    /// What is wrong with it.
+    /// What is wrong there.
     pub what: String,
+}
+
+impl Problem {
+    /// A finding about an event.
+    pub fn at_event(branch: &BranchId, seq: Seq, what: impl Into<String>) -> Self {
+        let (stream, branch) = (Some(branch.stream.clone()), Some(branch.branch.clone()));
+        Self { place: None, stream, branch, seq: Some(seq), what: what.into() }
+    }
+
+    /// A finding about a branch as a whole.
+    pub fn at_branch(branch: &BranchId, what: impl Into<String>) -> Self {
+        Self { seq: None, ..Self::at_event(branch, Seq(0), what) }
+    }
+
+    /// A finding about a file, a table or an index.
+    pub fn at_place(place: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { place: Some(place.into()), what: what.into(), ..Self::default() }
+    }
+
+    /// The same finding, in this file, table or index.
+    #[must_use]
+    pub fn in_place(self, place: impl Into<String>) -> Self {
+        Self { place: Some(place.into()), ..self }
+    }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        if let Some(place) = &self.place {
+            f.write_str(place)?;
+            separator = ", ";
+        }
         if let Some(stream) = &self.stream {
-            write!(f, "stream `{stream}`")?;
+            write!(f, "{separator}stream `{stream}`")?;
+            separator = ", ";
         }
         if let Some(branch) = &self.branch {
-            write!(f, ", branch `{branch}`")?;
+            write!(f, "{separator}branch `{branch}`")?;
+            separator = ", ";
         }
         if let Some(seq) = self.seq {
-            write!(f, ", seq {seq}")?;
+            write!(f, "{separator}seq {seq}")?;
+            separator = ", ";
         }
-        let separator = if self.stream.is_some() { ": " } else { "" };
-        write!(f, "{separator}{}", self.what)
+        write!(f, "{}{}", if separator.is_empty() { "" } else { ": " }, self.what)
     }
 }

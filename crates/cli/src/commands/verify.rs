@@ -1,6 +1,9 @@
 //! `weir verify`.
 
+mod outside;
+
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
@@ -13,6 +16,7 @@ use crate::input::Input;
 use crate::output::Out;
 use crate::report::Outcome;
 use crate::show::{count, printable};
+use crate::store::Store;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,6 +61,8 @@ struct View<'a> {
 
 #[derive(Serialize)]
 struct ProblemView<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<&'a str>,
     stream: Option<&'a StreamName>,
     branch: Option<&'a BranchName>,
     seq: Option<Seq>,
@@ -64,8 +70,9 @@ struct ProblemView<'a> {
 }
 
 impl<'a> From<&'a Problem> for ProblemView<'a> {
-    fn from(Problem { stream, branch, seq, what }: &'a Problem) -> Self {
-        Self { stream: stream.as_ref(), branch: branch.as_ref(), seq: *seq, what }
+    fn from(Problem { place, stream, branch, seq, what }: &'a Problem) -> Self {
+        let place = place.as_deref();
+        Self { place, stream: stream.as_ref(), branch: branch.as_ref(), seq: *seq, what }
     }
 }
 
@@ -122,7 +129,7 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     };
     let given = given.as_deref().map(std::str::from_utf8).transpose().map_err(AnchorText)?;
     let store = context.store().await?;
-    let checked = check(&store.journal, stream, given, args.print_anchor, &context.out).await;
+    let checked = check(&store, stream, given, args.print_anchor, &context.data_dir, &context.out).await;
     store.close().await;
     let (report, taken) = checked?;
     if context.out.json {
@@ -138,22 +145,28 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
 
 /// The anchor is taken first: then all that it covers is checked, whatever others append meanwhile.
 async fn check(
-    journal: &impl Journal,
+    store: &Store,
     stream: Option<StreamName>,
     given: Option<&str>,
     take: bool,
+    data_dir: &Path,
     out: &Out,
 ) -> Outcome<(Report, Option<String>)> {
+    let journal = &store.journal;
     let taken = if take { Some(anchor::take(journal).await?) } else { None };
     let progress = Mutex::new(out.progress("verifying"));
     let watch = move |done, total| {
         progress.lock().unwrap_or_else(PoisonError::into_inner).at(done, Some(total), "event");
     };
     let mut report = journal.verify(stream.clone(), Arc::new(watch)).await?;
+    if stream.is_none() {
+        outside::blobs(data_dir, &store.blobs, Some(&store.journal), &mut report).await?;
+        outside::files(data_dir).await?.into_iter().for_each(|problem| report.note(problem));
+    }
     if let Some(given) = given {
         let mut differs = anchor::check(journal, given).await?;
         differs.retain(|problem| stream.is_none() || problem.stream == stream);
-        report.problems.extend(differs);
+        differs.into_iter().for_each(|problem| report.note(problem));
     }
     let taken = taken.filter(|_| report.is_sound());
     Ok((report, taken))

@@ -54,11 +54,8 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     async fn branch(&mut self, id: BranchId, branch: &Branch) -> Result<(), ReadError> {
-        if let Some((seq, what)) = self.first_problem(&id, branch).await?
-            && self.report.problems.len() < Report::PROBLEMS_MAX
-        {
-            let (stream, branch, seq) = (Some(id.stream), Some(id.branch), Some(seq));
-            self.report.problems.push(Problem { stream, branch, seq, what });
+        if let Some((seq, what)) = self.first_problem(&id, branch).await? {
+            self.report.note(Problem::at_event(&id, seq, what));
         }
         Ok(())
     }

@@ -67,12 +67,8 @@ async fn damage_is_named() {
         let journal = sample().await;
         damage(&mut journal.shared.state());
         let report = journal.verify(Some("s".parse().unwrap()), silent()).await.unwrap();
-        let expected = Problem {
-            stream: Some("s".parse().unwrap()),
-            branch: Some(branch.parse().unwrap()),
-            seq: Some(Seq(seq)),
-            what: what.to_owned(),
-        };
+        let id = BranchId { stream: "s".parse().unwrap(), branch: branch.parse().unwrap() };
+        let expected = Problem::at_event(&id, Seq(seq), what);
         assert_eq!(report.problems, [expected]);
     }
 }
