@@ -86,9 +86,22 @@ impl About {
         let known = request.extensions().get::<Self>().cloned();
         known.unwrap_or_else(|| Self {
             id: request_id(request.headers()),
-            path: request.uri().path().to_owned(),
+            path: loggable(request.uri().path()),
         })
     }
+}
+
+/// The longest segment of a path that the log repeats: session ids and stream names are shorter.
+const LOGGED_SEGMENT_MAX: usize = 128;
+
+/// A path without segments that look like credentials, which clients put there by mistake.
+fn loggable(path: &str) -> String {
+    let is_secret = |segment: &str| {
+        let starts = ["weir_", "eyJ", "sk-", "Bearer"].iter().any(|prefix| segment.starts_with(prefix));
+        starts || segment.len() > LOGGED_SEGMENT_MAX
+    };
+    let shown = |segment| if is_secret(segment) { "[redacted]" } else { segment };
+    path.split('/').map(shown).collect::<Vec<_>>().join("/")
 }
 
 /// A handler has panicked: it is counted, the log says where, and the client is told nothing of it.

@@ -7,7 +7,7 @@ use axum::extract::Request;
 use axum::http::HeaderMap;
 
 use super::origin::{Origin, host};
-use super::{is_host, is_origin};
+use super::{LOGGED_SEGMENT_MAX, is_host, is_origin, loggable};
 use crate::auth::Ends;
 
 fn ends(local: &str) -> Ends {
@@ -74,4 +74,12 @@ fn what_can_be_allowed() {
     assert!(["", "*", "a/b", "a@b", "a b", "a:99999", "http://a"].iter().all(|host| !is_host(host)));
     assert!(["https://a", "http://a:80", "https://a/"].iter().all(|origin| is_origin(origin)));
     assert!(["a", "ftp://a", "https://", "https://a/b", "*", "null"].iter().all(|origin| !is_origin(origin)));
+}
+
+#[test]
+fn the_log_repeats_no_credential_from_a_path() {
+    assert_eq!(loggable("/sessions/01J0/events"), "/sessions/01J0/events");
+    assert_eq!(loggable("/streams/eyJhbGciOiJIUzI1NiJ9.e30.c2ln/events"), "/streams/[redacted]/events");
+    assert_eq!(loggable("/blobs/weir_c2VjcmV0"), "/blobs/[redacted]");
+    assert_eq!(loggable(&format!("/streams/{}", "a".repeat(LOGGED_SEGMENT_MAX + 1))), "/streams/[redacted]");
 }

@@ -44,7 +44,7 @@ pub(crate) struct Args {
 /// The arguments of `weir session state`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  weir session state -1 --at 12\n  weir session state -1 --at 2026-01-31T12:00:00Z --json | jq .app"
+    after_help = "Examples:\n  weir session state -1 --at 12\n  weir session state -1 --at 2026-01-31T12:00:00Z --json | jq .lifecycle"
 )]
 pub(crate) struct StateArgs {
     #[command(flatten)]
