@@ -171,12 +171,10 @@ impl Explain for SweepError {
 fn storage_help(error: &std::io::Error) -> Cow<'static, str> {
     use std::io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     match error.kind() {
-        StorageFull | QuotaExceeded => {
-            "free some space on this disk, then repeat; nothing was changed".into()
-        }
+        StorageFull | QuotaExceeded => "free some space on this disk; nothing of this was stored".into(),
         PermissionDenied | ReadOnlyFilesystem => {
             "make the data directory writable for this user, or choose another with `--data-dir DIR`".into()
         }
-        _ => "check the disk and the permissions with `weir doctor`, then repeat".into(),
+        _ => "check the disk and the permissions with `weir doctor`; nothing of this was stored".into(),
     }
 }

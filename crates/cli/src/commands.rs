@@ -111,6 +111,7 @@ impl Command {
                 | Self::Run(_)
                 | Self::Serve(_)
                 | Self::Session(session::Command::Resume(_))
+                | Self::Tools(tools::Command::Call(_))
                 | Self::Approve(_)
                 | Self::Deny(_)
         )

@@ -106,6 +106,14 @@ impl Live {
         }
     }
 
+    /// A remark follows on the screen: it begins on a line of its own, and the answer goes on below it.
+    pub(crate) fn break_line(&mut self, out: &mut Out) -> Outcome {
+        if !self.said.is_empty() && !self.said.ends_with('\n') {
+            out.bytes(b"\n")?;
+        }
+        out.flush()
+    }
+
     /// The end of what there is to show.
     pub(crate) fn end(&mut self, out: &mut Out) -> Outcome {
         self.broken_off(out)?;

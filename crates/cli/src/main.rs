@@ -26,6 +26,7 @@ mod schemas;
 mod served;
 mod serving;
 mod show;
+mod storage_watch;
 mod store;
 mod table;
 mod target;

@@ -42,7 +42,7 @@ impl Explain for StdoutError {
     }
 
     fn help(&self) -> Cow<'static, str> {
-        "check where the output goes (is that disk full?), then repeat".into()
+        "check where the output goes (is that disk full?); what the command did stays done, see `weir session list`".into()
     }
 
     fn fault(&self) -> Fault {

@@ -15,6 +15,7 @@ use crate::identity;
 use crate::live::Live;
 use crate::output::Out;
 use crate::report::{Bug, Failure, Outcome};
+use crate::storage_watch::StorageWatch;
 use crate::{asked, budget};
 
 /// What sets a turn off.
@@ -78,25 +79,26 @@ impl<'h> Talk<'h> {
         if let Start::Resume(_) | Start::Finish = start {
             live.follow(engine.state(&self.address, Some(self.seen)).await?.calls());
         }
+        let mut storage = StorageWatch::new(engine);
         match start {
             Start::Begin(new, text) => {
                 live.expect_own_words();
-                engine.begin(&self.address, new, self.said(text)).await?;
+                storage.during(engine.begin(&self.address, new, self.said(text)), out).await?;
                 self.begun = true;
             }
             Start::Say(text) => {
                 live.expect_own_words();
-                engine.say(&self.address, self.said(text)).await?;
+                storage.during(engine.say(&self.address, self.said(text)), out).await?;
             }
             Start::Resume(None) => {
-                engine.resume(&self.address).await?;
+                storage.during(engine.resume(&self.address), out).await?;
             }
             Start::Resume(Some(budget)) => {
-                engine.resume_with(&self.address, budget, &self.me).await?;
+                storage.during(engine.resume_with(&self.address, budget, &self.me), out).await?;
             }
             Start::Finish => {}
         }
-        let turn = self.follow(engine, &mut updates, &mut live, out).await;
+        let turn = self.follow(engine, &mut updates, &mut storage, &mut live, out).await;
         live.end(out)?;
         turn
     }
@@ -105,6 +107,7 @@ impl<'h> Talk<'h> {
         &mut self,
         engine: &Engine,
         updates: &mut Updates,
+        storage: &mut StorageWatch,
         live: &mut Live,
         out: &mut Out,
     ) -> Outcome<Turn> {
@@ -131,12 +134,20 @@ impl<'h> Talk<'h> {
                     let head = self.host.journal.head(&self.address.branch_id()).await?;
                     came = Some((settled?, head.map_or(self.seen, |head| head.seq)));
                 }
+                () = storage.changed() => {
+                    live.break_line(out)?;
+                    storage.tell(out);
+                }
                 _ = interrupts.recv() => {
-                    if interrupted {
-                        return Err(Failure::Ended(Exit::Interrupted));
+                    // While nothing can be stored, neither can a request to cancel.
+                    if interrupted || storage.trouble().is_some() {
+                        return Err(storage.stopped());
                     }
                     interrupted = true;
-                    engine.cancel(&self.address, &self.me).await?;
+                    tokio::select! {
+                        cancelled = engine.cancel(&self.address, &self.me) => { cancelled?; }
+                        _ = interrupts.recv() => return Err(storage.stopped()),
+                    }
                 }
             }
         }

@@ -89,6 +89,8 @@ struct Owed {
 pub(crate) enum Standing {
     /// Something.
     Working,
+    /// What happened cannot be stored: it is held and tried again.
+    WaitingForStorage,
     /// Nothing, and this came of it.
     Resting(Arc<Outcome>),
     /// It gave up.
@@ -235,7 +237,7 @@ impl Actor {
     }
 
     pub(crate) async fn run(mut self) {
-        let lived = self.live_through().await;
+        let lived = self.live_through().await.map_err(|error| self.with_what_is_known(error));
         if let Err(error) = &lived {
             for owed in self.replies.drain(..) {
                 let _ = owed.reply.send(Err(error.clone()));

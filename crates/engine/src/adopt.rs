@@ -141,7 +141,8 @@ async fn orphans(
 async fn take_up(shared: &Arc<Shared>, address: &Address) {
     let Ok(mut handle) = shared.adopt(address) else { return };
     loop {
-        let is_working = matches!(*handle.standing.borrow_and_update(), Standing::Working);
+        let is_working =
+            matches!(*handle.standing.borrow_and_update(), Standing::Working | Standing::WaitingForStorage);
         if !is_working && handle.stay.get() == Stay::AWhile || handle.standing.changed().await.is_err() {
             return;
         }

@@ -49,6 +49,11 @@ impl Draft {
         self.events.iter().filter(|drafted| drafted.nature == Nature::Fact).count()
     }
 
+    /// What happened and is not stored.
+    pub(crate) fn unstored_facts(&self) -> impl Iterator<Item = &Body> {
+        self.events.iter().filter(|drafted| drafted.nature == Nature::Fact).map(|drafted| &drafted.body)
+    }
+
     /// How many events there are up to the nth fact, from 1.
     pub(crate) fn up_to_fact(&self, nth: usize) -> Option<usize> {
         let mut facts = self.events.iter().enumerate().filter(|(_, drafted)| drafted.nature == Nature::Fact);

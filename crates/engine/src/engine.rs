@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use weir_journal::{Branch, Expected, Fork, Ownership, Part, mint_session};
 use weir_kernel::{
     Allowance, Body, ExternalSignal, FileWritten, RunCancelRequested, Session, SessionClosed, SessionCreated,
@@ -112,6 +113,11 @@ impl Engine {
     /// Who this process is, and whether others live.
     pub fn owners(&self) -> &dyn Owners {
         &*self.0.setup.owners
+    }
+
+    /// Why events of sessions cannot be stored, for as long as they are held and tried again; nothing while they can be.
+    pub fn storage_trouble(&self) -> watch::Receiver<Option<EngineError>> {
+        self.0.storage.subscribe()
     }
 
     /// How many sessions are in memory.

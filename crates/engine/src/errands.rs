@@ -206,7 +206,7 @@ impl Engine {
                 changed = standing.changed(), if !is_gone => match (changed, &*standing.borrow_and_update()) {
                     (Ok(()), Standing::Failed(EngineError::Owned { .. })) => {}
                     (Ok(()), Standing::Failed(error)) => return Err(error.clone()),
-                    (Ok(()), Standing::Working | Standing::Resting(_)) => {}
+                    (Ok(()), Standing::Working | Standing::WaitingForStorage | Standing::Resting(_)) => {}
                     (Err(_), _) => is_gone = true,
                 },
                 () = &mut look_again => return Ok(()),

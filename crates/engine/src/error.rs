@@ -12,6 +12,7 @@ use weir_types::{Explain, Fault, StreamName};
 use crate::address::Address;
 use crate::approvals::ApprovalError;
 use crate::errands::ErrandError;
+use crate::unstored::Unstored;
 
 /// Any error that can explain itself and travel between tasks.
 pub type Explained = Arc<dyn Explain + Send + Sync>;
@@ -123,6 +124,9 @@ pub enum EngineError {
         /// How many there are.
         count: usize,
     },
+    /// The session stopped because its newest events could not be stored.
+    #[error("{0}")]
+    Unstored(Arc<Unstored>),
     /// The engine is shutting down.
     #[error("the engine is shutting down")]
     Stopping,
@@ -149,6 +153,7 @@ impl Explain for EngineError {
             Self::NothingToRaise(_) => "engine::nothing-to-raise",
             Self::Register { .. } => "engine::register",
             Self::NoRequest { .. } => "engine::no-request",
+            Self::Unstored(error) => error.code(),
             Self::Stopping => "engine::stopping",
             Self::Approval(error) => error.code(),
             Self::Errand(error) => error.code(),
@@ -189,7 +194,8 @@ impl Explain for EngineError {
             }
             Self::Register { .. } => "check free space and permissions with `weir doctor`".into(),
             Self::NoRequest { address, .. } => format!("see `weir session show {address}`").into(),
-            Self::Stopping => "repeat it when the engine is up again; nothing was changed".into(),
+            Self::Unstored(error) => error.help(),
+            Self::Stopping => "see what is stored with `weir session list`; what was under way goes on with `weir session resume ID`, or when a server starts".into(),
             Self::Approval(error) => error.help(),
             Self::Errand(error) => error.help(),
             Self::Agent(error) => error.help(),
@@ -214,6 +220,7 @@ impl Explain for EngineError {
             | Self::NoRequest { .. } => Fault::Missing,
             Self::Unreadable { .. } | Self::Purse { .. } => Fault::Damaged,
             Self::Register { .. } | Self::Stopping => Fault::Storage,
+            Self::Unstored(error) => error.fault(),
             Self::Approval(error) => error.fault(),
             Self::Errand(error) => error.fault(),
             Self::Agent(error) => error.fault(),

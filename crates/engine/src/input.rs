@@ -213,7 +213,7 @@ pub(crate) async fn settle(shared: &Arc<Shared>, address: &Address) -> Result<Ou
             }
             Standing::Resting(outcome) => return Ok((*outcome).clone()),
             Standing::Failed(error) => return Err(error),
-            Standing::Working => is_stale = false,
+            Standing::Working | Standing::WaitingForStorage => is_stale = false,
         }
         if standing.changed().await.is_err() {
             // The task ended between two looks.

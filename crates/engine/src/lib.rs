@@ -88,6 +88,7 @@ mod redecide;
 mod replay;
 mod shared;
 mod store;
+mod unstored;
 
 pub use actor::status;
 pub use address::{Address, stream_of};
@@ -114,6 +115,7 @@ pub use replay::recorded;
 pub use servers::{MayStart, Program};
 pub use setup::{Adopt, Agents, AsksFirst, Options, Runnable, Setup};
 pub use tools::{Function, Functions, Tools, get_time};
+pub use unstored::{NOT_STORED, Unstored};
 pub use watch::{Update, Updates};
 pub use weir_types::StopReason;
 pub use workshop::{Equipped, TOOL_DEADLINE, Workshop};

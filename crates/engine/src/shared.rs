@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) purses: Purses,
     /// Sessions that wait to be taken up.
     pub(crate) adoption: Queue,
+    /// Why events cannot be stored, while they are held and tried again.
+    pub(crate) storage: watch::Sender<Option<EngineError>>,
 }
 
 /// How to reach a session's task.
@@ -69,6 +71,7 @@ impl Shared {
             known_blobs: Mutex::default(),
             purses: Purses::default(),
             adoption,
+            storage: watch::Sender::new(None),
         })
     }
 

@@ -47,13 +47,17 @@ pub enum StorageFailure {
 impl StorageFailure {
     fn help(self) -> &'static str {
         match self {
-            Self::Full => "free some space on this disk, then repeat the command; nothing was changed",
+            Self::Full => "free some space on this disk; nothing of this was stored",
             Self::ReadOnly => {
                 "make the data directory writable for this user, or choose another with `--data-dir DIR`"
             }
-            Self::Busy => "find the process that holds it with `weir doctor`, let it finish, then repeat",
+            Self::Busy => {
+                "find the process that holds it with `weir doctor`, and let it finish; nothing of this was stored"
+            }
             Self::Corrupt => "run `weir verify` to see what is damaged, then restore a `weir backup`",
-            Self::Other => "check free space and permissions with `weir doctor`, then repeat",
+            Self::Other => {
+                "check free space and permissions with `weir doctor`, then see what is stored with `weir cat` before you repeat it"
+            }
             Self::Closed => "open the data directory again",
         }
     }

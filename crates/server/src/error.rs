@@ -88,6 +88,8 @@ impl Error {
         }
         let (message, help) = match error.fault() {
             Fault::Damaged | Fault::Bug => (BUG.0.to_owned(), BUG.1.into()),
+            // It names a session that the caller uses, and says what must not be repeated.
+            Fault::Storage if error.code() == weir_engine::NOT_STORED => (error.to_string(), error.help()),
             Fault::Storage => {
                 ("the server cannot store anything at the moment".to_owned(), "try again later".into())
             }

@@ -42,11 +42,11 @@ fn a_full_disk_is_said_and_nothing_is_lost() {
     appended event 1 of s@main ([id])
     error: cannot use the journal at `[disk]/data/journal.db`: the disk is full
       caused by: disk I/O error
-    help: free some space on this disk, then repeat the command; nothing was changed
+    help: free some space on this disk; nothing of this was stored
     exit 1
     error: cannot write to the blob store at `[disk]/data/blobs/tmp/[temporary]`
       caused by: No space left on device (os error 28)
-    help: free some space on this disk, then repeat; nothing was changed
+    help: free some space on this disk; nothing of this was stored
     exit 1
     [disk]:
     data
@@ -111,7 +111,7 @@ fn a_disk_too_full_to_begin_on_is_left_as_it_was() {
     -- stdout
     error: cannot use the journal at `[disk]/data/journal.db`: the disk is full
       caused by: database or disk is full
-    help: free some space on this disk, then repeat the command; nothing was changed
+    help: free some space on this disk; nothing of this was stored
     exit 1
     appended event 1 of s@main ([id])
     checked 1 stream, 1 branch, 1 event, 0 blobs: sound

@@ -21,6 +21,7 @@ mod escapes;
 mod files;
 mod forged;
 mod forking;
+mod full;
 mod gate;
 mod hooks;
 mod hostile;

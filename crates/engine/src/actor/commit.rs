@@ -1,16 +1,18 @@
 //! Writing the draft down: atomically, in our place, or not at all.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use weir_journal::{AppendError, Attrs, Expected, Ownership, Part, Status};
-use weir_kernel::{CallState, Lifecycle, Session};
-use weir_types::{Explain, Fault, OwnerId, Seq, Timestamp};
+use weir_kernel::{Body, CallState, Lifecycle, Session, ToolCompleted, ToolFailed};
+use weir_types::{CallId, Effect, Explain, Fault, OwnerId, Seq, Timestamp};
 
 use super::{Actor, Hold, Owed, Release, Standing};
 use crate::error::EngineError;
 use crate::owners::Standing as Life;
 use crate::store;
+use crate::unstored::{Later, Unstored, UnstoredCall};
 
 /// The longest pause between two tries to write to a storage that fails.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -35,6 +37,7 @@ impl Actor {
         let began = Instant::now();
         let mut pause = Duration::from_millis(50);
         loop {
+            let is_last = self.shared.cutting.is_cancelled();
             let parts = self.parts(release);
             let others = parts[1..].to_vec();
             match self.shared.setup.journal.append(parts).await {
@@ -54,20 +57,62 @@ impl Actor {
                     self.take_over(owner).await?;
                     return Ok(Committed::Rebased);
                 }
-                Err(error) if self.can_wait(&error, began) => {
-                    self.standing.send_replace(Standing::Failed(error.into()));
+                Err(error) if is_last || !self.can_wait(&error, began) => return Err(error.into()),
+                Err(error) => {
+                    self.standing.send_replace(Standing::WaitingForStorage);
+                    let unstored = self.with_what_is_known(error.into());
+                    self.shared.storage.send_replace(Some(unstored));
                     tokio::select! {
                         () = tokio::time::sleep(pause) => pause = (pause * 2).min(PAUSE_MAX),
-                        () = self.shared.stopping.cancelled() => return Err(EngineError::Stopping),
+                        () = self.shared.cutting.cancelled() => {}
                     }
                 }
-                Err(error) => return Err(error.into()),
             }
         }
     }
 
     fn can_wait(&self, error: &AppendError, began: Instant) -> bool {
         error.fault() == Fault::Storage && began.elapsed() < self.shared.setup.options.storage_patience
+    }
+
+    /// An error that ends this task, with what is known of what is not stored, if that is why it ends.
+    pub(super) fn with_what_is_known(&self, error: EngineError) -> EngineError {
+        if error.fault() != Fault::Storage
+            || matches!(error, EngineError::Stopping | EngineError::Unstored(_))
+        {
+            return error;
+        }
+        let mut unstored = Unstored {
+            address: self.address.clone(),
+            has_begun: self.durable > Seq(0),
+            inputs: 0,
+            has_answer: false,
+            calls: Vec::new(),
+            source: error,
+        };
+        for fact in self.draft.unstored_facts() {
+            match fact {
+                Body::ToolCompleted(ToolCompleted { call, .. })
+                | Body::ToolFailed(ToolFailed { call, .. }) => {
+                    unstored.calls.extend(self.unstored_call(*call, true));
+                }
+                Body::AssistantMessage(_) => unstored.has_answer = true,
+                Body::UserMessage(_) => unstored.inputs += 1,
+                _ => {}
+            }
+        }
+        unstored.calls.extend(self.call_ids.values().filter_map(|call| self.unstored_call(*call, false)));
+        EngineError::Unstored(Arc::new(unstored))
+    }
+
+    /// Nothing, if the call changes nothing.
+    fn unstored_call(&self, id: CallId, ended: bool) -> Option<UnstoredCall> {
+        let call = self.session.call(id)?;
+        if call.stub || call.effect == Effect::Read {
+            return None;
+        }
+        let (tool, input) = (call.tool.clone(), call.input_to_run().clone());
+        Some(UnstoredCall { id, tool, input, ended, later: Later::of(call) })
     }
 
     fn parts(&self, release: Release) -> Vec<Part> {
@@ -102,6 +147,7 @@ impl Actor {
             self.share = None;
         }
         self.resuming = None;
+        self.shared.storage.send_if_modified(|trouble| trouble.take().is_some());
         self.is_working();
         for Owed { reply, fact } in self.replies.drain(..) {
             // What it has led to may have been written down with it, and what others said.

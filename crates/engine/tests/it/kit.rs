@@ -578,7 +578,7 @@ impl Owners for Household {
 pub(crate) struct Fuse {
     at: Option<(u64, Side)>,
     appends: AtomicU64,
-    /// 0: never.
+    /// One more than the number of appends that there is room for; 0 for any number.
     full_after: AtomicU64,
     /// Somebody else appends just before, every other time, so many times.
     intrusions: AtomicU64,
@@ -589,11 +589,11 @@ pub(crate) struct Fuse {
 impl Fuse {
     /// Lets the disk be full for the appends after these, until [`Fuse::free_space`].
     pub(crate) fn full_after(appends: u64) -> Self {
-        Self { full_after: AtomicU64::new(appends), ..Self::default() }
+        Self { full_after: AtomicU64::new(appends + 1), ..Self::default() }
     }
 
     pub(crate) fn free_space(&self) {
-        self.full_after.store(u64::MAX, Ordering::SeqCst);
+        self.full_after.store(0, Ordering::SeqCst);
     }
 
     /// Lets somebody else append just before this process does, each time it tries for the first time.
@@ -620,7 +620,7 @@ impl Fuse {
 
     fn refused(&self) -> Option<AppendError> {
         let limit = self.full_after.load(Ordering::SeqCst);
-        let full = limit > 0 && self.appends.load(Ordering::SeqCst) >= limit;
+        let full = limit > 0 && self.appends.load(Ordering::SeqCst) >= limit - 1;
         full.then(|| {
             let source = std::io::Error::from(std::io::ErrorKind::StorageFull).into();
             AppendError::Storage(StorageError {

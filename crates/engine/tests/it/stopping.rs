@@ -144,33 +144,92 @@ async fn halt_stops_and_resume_goes_on_and_close_is_for_good() {
     assert_eq!(status(&world, &address).await, Status::Closed);
 }
 
+/// A session whose disk is full when the result of its call is to be stored.
+async fn full_after_sending() -> (World, Process, weir_engine::Address) {
+    let world = World::new();
+    let send = calling(on_user("", "sending"), &[("send", r#"{"to":"ada"}"#)]);
+    world.agent("sender", vec![send, on_tool("send", "sent: {{result}}")], &["send"]);
+    let process = world.start_with(Fuse::full_after(2), |_| {}).await;
+    let address = process.engine.new_address();
+    process.engine.begin(&address, new("sender"), said("send it")).await.unwrap();
+    (world, process, address)
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_full_disk_after_an_effect_halts_the_session_and_never_repeats_the_effect() {
-    for space_comes_back in [true, false] {
-        let world = World::new();
-        let send = calling(on_user("", "sending"), &[("send", "{}")]);
-        world.agent("sender", vec![send, on_tool("send", "sent: {{result}}")], &["send"]);
-        // Full when the result of the call is to be written down.
-        let process = world.start_with(Fuse::full_after(2), |_| {}).await;
-        let address = process.engine.new_address();
-        process.engine.begin(&address, new("sender"), said("send it")).await.unwrap();
-        let refused = process.engine.settle(&address).await.unwrap_err();
-        assert_eq!((refused.code(), refused.fault()), ("journal::storage", weir_types::Fault::Storage));
-        assert_eq!(world.deeds.lock().unwrap().len(), 1);
-        let expected = if space_comes_back {
-            process.fuse.free_space();
-            world.until(&address, "run.finished").await;
-            "sent: send {}"
+async fn a_result_is_held_until_there_is_room_for_it() {
+    let (world, process, address) = full_after_sending().await;
+    let mut trouble = process.engine.storage_trouble();
+    let settled = process.engine.settle(&address);
+    tokio::pin!(settled);
+    tokio::select! {
+        early = &mut settled => panic!("it did not wait for room: {early:?}"),
+        _ = trouble.wait_for(Option::is_some) => {}
+    }
+    process.fuse.free_space();
+    assert_eq!(settled.await.unwrap().answer.as_deref(), Some(r#"sent: send {"to":"ada"}"#));
+    assert!(trouble.borrow().is_none());
+    assert_eq!(world.deeds.lock().unwrap().len(), 1, "the effect was not repeated");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_room_it_is_said_what_is_known_and_the_effect_is_never_repeated() {
+    for stops in [true, false] {
+        let (world, process, address) = full_after_sending().await;
+        let mut trouble = process.engine.storage_trouble();
+        let error = if stops {
+            // A person stops the program while it waits.
+            let engine = process.engine.clone();
+            let settled = tokio::spawn({
+                let (engine, address) = (engine.clone(), address.clone());
+                async move { engine.settle(&address).await }
+            });
+            trouble.wait_for(Option::is_some).await.unwrap();
+            engine.stop(Duration::from_secs(1)).await;
+            settled.await.unwrap().unwrap_err()
         } else {
-            process.die();
-            let next = world.start().await;
-            next.engine.settle(&address).await.unwrap();
-            "sent: outcome unknown"
+            process.engine.settle(&address).await.unwrap_err()
         };
+        assert_eq!((error.code(), error.fault()), ("engine::not-stored", weir_types::Fault::Storage));
+        let (message, help) = (error.to_string(), error.help());
+        assert!(message.contains(r#"`send` ran with {"to":"ada"}"#), "{message}");
+        assert!(help.contains(&format!("`weir session resume {address}`")), "{help}");
+        assert!(help.contains("the outcome of `send` as unknown and does not run it again"), "{help}");
+        assert_eq!(world.deeds.lock().unwrap().len(), 1);
+        // As the message says.
+        process.die();
+        let next = world.start().await;
+        let _ = next.engine.resume(&address).await;
+        next.engine.settle(&address).await.unwrap();
         assert_eq!(world.deeds.lock().unwrap().len(), 1, "the effect was not repeated");
         let said = conversation(&world.state(&address).await);
-        assert!(said.last().unwrap().starts_with(&format!("assistant: {expected}")), "{said:#?}");
+        assert!(said.last().unwrap().starts_with("assistant: sent: outcome unknown"), "{said:#?}");
     }
+}
+
+/// The same process goes on after it gave up, as a server does.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_gave_up_goes_on_in_the_same_process() {
+    let (world, process, address) = full_after_sending().await;
+    process.engine.settle(&address).await.unwrap_err();
+    process.fuse.free_space();
+    process.engine.resume(&address).await.unwrap();
+    let outcome = process.engine.settle(&address).await.unwrap();
+    assert!(outcome.answer.unwrap().starts_with("sent: outcome unknown"));
+    assert_eq!(world.deeds.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_could_not_begin_may_be_begun_again() {
+    let world = World::new();
+    world.agent("sender", vec![on_user("", "hello")], &[]);
+    let process = world.start_with(Fuse::full_after(0), |_| {}).await;
+    let address = process.engine.new_address();
+    let error = process.engine.begin(&address, new("sender"), said("hi")).await.unwrap_err();
+    assert_eq!(error.code(), "journal::storage");
+    assert!(error.help().contains("safe to say the same again"), "{}", error.help());
+    process.fuse.free_space();
+    process.engine.begin(&address, new("sender"), said("hi")).await.unwrap();
+    assert_eq!(process.engine.settle(&address).await.unwrap().answer.as_deref(), Some("hello"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,13 +11,11 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use weir_engine::conversation::words;
 use weir_engine::{Address, Agents, AsksFirst, Explained, New, Runnable, Said};
-use weir_journal::{Journal, PAGE_MAX, PAYLOAD_MAX};
-use weir_kernel::{Body, Outcome as Effected, ToolCompleted, ToolDecided, ToolFailed};
+use weir_journal::{Journal, OfKind, PAYLOAD_MAX};
+use weir_kernel::{Body, Outcome as Effected, ToolCompleted, ToolDecided, ToolFailed, kind};
 use weir_models::{Recorded, Replay};
 use weir_tools::Step;
-use weir_types::{
-    Answer, Block, CallId, Explain, Fault, Hash, Json, Seq, SessionId, Stop, Usage, View, Wire,
-};
+use weir_types::{Answer, Block, CallId, Explain, Fault, Hash, Json, SessionId, Stop, Usage, View, Wire};
 
 use crate::agents::ProjectAgents;
 use crate::commands::Context;
@@ -27,6 +25,7 @@ use crate::output::Out;
 use crate::project::{self, ProjectArgs};
 use crate::report::Outcome;
 use crate::show::{printable, printable_lines};
+use crate::storage_watch::StorageWatch;
 use crate::workbench::ToolArgs;
 
 const EXAMPLES: &str = r#"Examples:
@@ -194,10 +193,11 @@ async fn call(args: &CallArgs, host: &Host, context: &mut Context) -> Outcome {
         actor: context.identity.real().to_owned(),
         ..Said::default()
     };
-    host.engine.begin(&address, new, said).await?;
-    let came = host.engine.settle(&address).await?;
-    let became = became(&*host.journal, &address).await?;
     let out = &mut context.out;
+    let mut storage = StorageWatch::new(&host.engine);
+    storage.during(host.engine.begin(&address, new, said), out).await?;
+    let came = storage.during(host.engine.settle(&address), out).await?;
+    let became = became(&*host.journal, &address).await?;
     print(args, &address, &became, out)?;
     out.flush()?;
     verdict(args, became, came.message, out)
@@ -205,12 +205,18 @@ async fn call(args: &CallArgs, host: &Host, context: &mut Context) -> Outcome {
 
 async fn became(journal: &dyn Journal, address: &Address) -> Outcome<Became> {
     let mut became = Became::default();
-    for event in journal.read(&address.branch_id(), Seq(0), PAGE_MAX).await? {
-        match Body::decode(&event.kind, &event.payload) {
-            Ok(Some(Body::ToolDecided(decided))) => became.decided = Some(decided),
-            Ok(Some(Body::ToolCompleted(completed))) => became.completed = Some(completed),
-            Ok(Some(Body::ToolFailed(failed))) => became.failed = Some(failed),
-            _ => {}
+    let branch = address.branch_id();
+    for name in ["tool.decided", "tool.completed", "tool.failed"] {
+        let mut pages = OfKind::new(journal, &branch, kind(name));
+        while let Some(page) = pages.next().await? {
+            for event in page {
+                match Body::decode(&event.kind, &event.payload) {
+                    Ok(Some(Body::ToolDecided(decided))) => became.decided = Some(decided),
+                    Ok(Some(Body::ToolCompleted(completed))) => became.completed = Some(completed),
+                    Ok(Some(Body::ToolFailed(failed))) => became.failed = Some(failed),
+                    _ => {}
+                }
+            }
         }
     }
     Ok(became)
