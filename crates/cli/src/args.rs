@@ -42,10 +42,16 @@ fn after_help() -> String {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Where the data is.
-    #[arg(long, global = true, value_name = "DIR", env = "WEIR_DATA_DIR", default_value = ".weir")]
-    #[arg(hide_env_values = true)]
-    pub(crate) data_dir: PathBuf,
+    /// Do as if started in this directory.
+    #[arg(short = 'C', global = true, value_name = "DIR")]
+    pub(crate) chdir: Option<PathBuf>,
+    /// The project's directory, with `weir.yaml` and `agents/` in it [default: the current directory, else the nearest
+    /// one above it that has a `weir.yaml`].
+    #[arg(long, global = true, value_name = "DIR", env = "WEIR_PROJECT", hide_env_values = true)]
+    pub(crate) project: Option<PathBuf>,
+    /// Where the data is [default: `.weir` in the project; without a project, in the current directory].
+    #[arg(long, global = true, value_name = "DIR", env = "WEIR_DATA_DIR", hide_env_values = true)]
+    pub(crate) data_dir: Option<PathBuf>,
     /// Print for programs: one JSON document, or one object a line.
     #[arg(long, global = true)]
     pub(crate) json: bool,

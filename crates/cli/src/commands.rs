@@ -47,6 +47,8 @@ use crate::store::{IfAbsent, Store};
 pub(crate) struct Context {
     /// Where the data is.
     pub(crate) data_dir: PathBuf,
+    /// The project that the data belongs to, if there is one.
+    pub(crate) project: ProjectArgs,
     /// Where to print.
     pub(crate) out: Out,
     /// Who asks.

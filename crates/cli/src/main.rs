@@ -17,6 +17,8 @@ mod live;
 mod logs;
 mod output;
 mod paint;
+mod piped;
+mod place;
 mod problems;
 mod project;
 mod report;

@@ -9,15 +9,42 @@ use weir_spec::{Manifest, Sources, manifest};
 use weir_types::{CatalogError, Explain, Fault};
 
 use crate::compiling;
+use crate::place::{self, Discovery, Found, Surroundings};
 use crate::problems::Problems;
 use crate::report::{Failure, Outcome};
+use crate::show::printable;
 
 /// Where the project is.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug)]
 pub(crate) struct ProjectArgs {
-    /// The project's directory, with `weir.yaml` and `agents/` in it.
-    #[arg(long = "project", value_name = "DIR", default_value = ".")]
+    /// The project's directory, as a path from the current one.
     pub(crate) directory: PathBuf,
+    /// How it was found.
+    pub(crate) found: Found,
+    /// A project on the way up that belongs to another user and is not used.
+    pub(crate) foreign: Option<PathBuf>,
+}
+
+/// `--project` is an option of every command: it also says where the data is.
+impl clap::Args for ProjectArgs {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        command
+    }
+}
+
+impl clap::FromArgMatches for ProjectArgs {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self::find(matches.get_one::<PathBuf>("project").cloned()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 /// Why an agent cannot be had.
@@ -34,7 +61,7 @@ pub(crate) enum ProjectError {
         agents: Vec<String>,
     },
     /// Nothing there is a project.
-    #[error("there is no project in `{}`", .0.display())]
+    #[error("there is no project in `{}`", std::path::absolute(.0).unwrap_or_else(|_| .0.clone()).display())]
     NoProject(PathBuf),
     /// The catalog of models cannot be read.
     #[error(transparent)]
@@ -60,7 +87,11 @@ impl Explain for ProjectError {
                 "begin a project with `weir init DIR`, or name it with `--project DIR`".into()
             }
             Self::NoAgent { agents, .. } => format!("the agents here are: {}", agents.join(", ")).into(),
-            Self::NoProject(_) => "begin one with `weir init DIR`, or name it with `--project DIR`".into(),
+            Self::NoProject(_) => {
+                "a project has a `weir.yaml`: go to its directory or one below it, name it with `--project DIR` or \
+                 WEIR_PROJECT, or begin one with `weir init DIR`"
+                    .into()
+            }
             Self::Catalog(error) => error.help(),
             Self::Problems(problems) => problems.help().into(),
         }
@@ -68,7 +99,8 @@ impl Explain for ProjectError {
 
     fn fault(&self) -> Fault {
         match self {
-            Self::NoAgent { .. } | Self::NoProject(_) => Fault::Missing,
+            Self::NoAgent { .. } => Fault::Missing,
+            Self::NoProject(_) => Fault::Input,
             Self::Catalog(error) => error.fault(),
             Self::Problems(_) => Fault::Input,
         }
@@ -77,11 +109,28 @@ impl Explain for ProjectError {
 
 impl Default for ProjectArgs {
     fn default() -> Self {
-        Self { directory: PathBuf::from(".") }
+        Self { directory: PathBuf::from("."), found: Found::Here, foreign: None }
     }
 }
 
 impl ProjectArgs {
+    /// The project that was named, or the one that is found from the current directory upwards.
+    pub(crate) fn find(named: Option<PathBuf>) -> Self {
+        if let Some(directory) = named {
+            return Self { directory, found: Found::Named, foreign: None };
+        }
+        let Discovery { directory, found, foreign } = Surroundings::of_process().discover();
+        Self { directory, found, foreign }
+    }
+
+    /// ` in DIR`, if that is not the current directory.
+    pub(crate) fn elsewhere(&self) -> String {
+        if self.directory == Path::new(".") {
+            return String::new();
+        }
+        format!(" in {}", printable(&self.directory.to_string_lossy()))
+    }
+
     /// Builds the project; what is wrong with its files is shown with their lines.
     pub(crate) async fn build(&self) -> Outcome<Built> {
         build(&self.directory).await.map_err(failure)
@@ -89,6 +138,7 @@ impl ProjectArgs {
 
     /// The same, with its tests.
     pub(crate) async fn build_tested(&self) -> Outcome<Tested> {
+        must_be_there(&self.directory)?;
         let compiled = compiling::quietly(&self.directory).await?;
         let (built, compiled) = check(compiled).map_err(failure)?;
         Ok(Tested { built, sources: compiled.sources, files: compiled.files })
@@ -105,7 +155,13 @@ pub(crate) fn failure(error: ProjectError) -> Failure {
 
 /// Builds a project in memory.
 pub(crate) async fn build(directory: &Path) -> Result<Built, ProjectError> {
+    must_be_there(directory)?;
     check(compiling::quietly(directory).await?).map(|(built, _)| built)
+}
+
+/// A directory without any project is a wrong path, not a project without mistakes.
+pub(crate) fn must_be_there(directory: &Path) -> Result<(), ProjectError> {
+    if place::has_project(directory) { Ok(()) } else { Err(ProjectError::NoProject(directory.to_owned())) }
 }
 
 /// What was built, unless something stands in the way.

@@ -1,11 +1,14 @@
 //! From arguments to an exit code: parse, run under the eyes of Ctrl-C, report.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
+use weir_types::{Explain, Fault};
 
 use crate::args::{Cli, Early};
 use crate::commands::{self, Context};
@@ -13,8 +16,11 @@ use crate::exit::Exit;
 use crate::identity::{Identity, IdentityError};
 use crate::output::Out;
 use crate::paint::{Paint, Surroundings, When};
+use crate::place::{self, DATA, Found};
+use crate::project::ProjectArgs;
 use crate::report::{Bug, Failure, error_json};
 use crate::show::{printable, shorten};
+use crate::store::JOURNAL;
 
 /// How long an interrupted command may take to remove its temporary files.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -31,6 +37,14 @@ pub(crate) fn run(args: Vec<OsString>) -> Exit {
         When::Never => clap::ColorChoice::Never,
     };
     let matches = Cli::command().color(color).try_get_matches_from(args);
+    // Where a command works is found before anything else is done there.
+    if let Ok(matches) = &matches
+        && let Some(directory) = matches.get_one::<PathBuf>("chdir")
+        && let Err(source) = std::env::set_current_dir(directory)
+    {
+        let directory = directory.clone();
+        return tell(&ChdirError { directory, source }.into(), early.json, early.color);
+    }
     match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => run_parsed(cli),
         Err(error) => explain_usage(&error, early),
@@ -74,11 +88,15 @@ async fn supervise(cli: Cli) -> Exit {
 
 async fn execute(cli: Cli) -> Exit {
     let (json, color) = (cli.global.json || cli.command.wants_json(), cli.global.color);
-    let identity = match identity(&cli) {
+    let project = ProjectArgs::find(cli.global.project.clone());
+    let data_dir = place::data_dir(cli.global.data_dir.clone(), &project.directory);
+    let identity = match identity(&cli, &data_dir) {
         Ok(identity) => identity,
         Err(error) => return tell(&error.into(), json, color),
     };
-    let mut context = Context { data_dir: cli.global.data_dir, out: Out::new(json, color), identity };
+    let out = Out::new(json, color);
+    tell_place(&project, &data_dir, &out);
+    let mut context = Context { data_dir, project, out, identity };
     let outcome = commands::run(cli.command, &mut context).await;
     // What was printed comes before what went wrong.
     let flushed = context.out.flush();
@@ -89,12 +107,54 @@ async fn execute(cli: Cli) -> Exit {
 }
 
 /// Who asks.
-fn identity(cli: &Cli) -> Result<Identity, IdentityError> {
+fn identity(cli: &Cli, data_dir: &Path) -> Result<Identity, IdentityError> {
     let tried = cli.global.on_behalf_of.as_ref();
     if tried.is_some() && !cli.command.minds_identity() {
         return Err(IdentityError::Meaningless);
     }
-    Identity::new(tried, &cli.global.data_dir)
+    Identity::new(tried, data_dir)
+}
+
+/// Tells what is not used although somebody may expect it.
+fn tell_place(project: &ProjectArgs, data_dir: &Path, out: &Out) {
+    if let Some(foreign) = &project.foreign {
+        let shown = foreign.display().to_string();
+        let shown = printable(&shown);
+        out.warn(format_args!(
+            "the project in {shown} belongs to another user and is not used; `--project` uses it"
+        ));
+    }
+    if project.found == Found::Above && data_dir != Path::new(DATA) && Path::new(DATA).join(JOURNAL).is_file()
+    {
+        let shown = data_dir.display().to_string();
+        let shown = printable(&shown);
+        out.note(format_args!(
+            "the data is in {shown}; `--data-dir {DATA}` uses the journal in this directory"
+        ));
+    }
+}
+
+/// The directory that `-C` names cannot be entered.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot change to the directory `{}`", .directory.display())]
+struct ChdirError {
+    directory: PathBuf,
+    #[source]
+    source: std::io::Error,
+}
+
+impl Explain for ChdirError {
+    fn code(&self) -> &'static str {
+        "cli::chdir"
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        "check the directory after `-C`".into()
+    }
+
+    fn fault(&self) -> Fault {
+        Fault::Input
+    }
 }
 
 fn tell(failure: &Failure, json: bool, color: When) -> Exit {

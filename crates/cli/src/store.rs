@@ -56,7 +56,8 @@ impl Explain for StoreError {
     fn help(&self) -> Cow<'static, str> {
         match self {
             Self::Absent(_) => {
-                "name the right directory with `--data-dir DIR`, or begin a journal here with `weir append`"
+                "go to the project, or name it with `--project DIR`; `--data-dir DIR` names the data itself, and \
+                 `weir chat AGENT` or `weir append` begins a journal"
                     .into()
             }
             Self::NotADirectory(_) => "name a directory with `--data-dir DIR`".into(),

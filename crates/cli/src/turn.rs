@@ -9,25 +9,60 @@ use weir_journal::{Journal, now};
 use weir_kernel::Allowance;
 use weir_types::{Block, BranchName, Explain, FailureClass, Fault, Json, RunId, Seq, SessionId, Usage};
 
+use crate::commands::fs::LeftOutView;
 use crate::exit::Exit;
 use crate::host::Host;
 use crate::identity;
 use crate::live::Live;
 use crate::output::Out;
 use crate::report::{Bug, Failure, Outcome};
+use crate::show::size;
 use crate::storage_watch::StorageWatch;
 use crate::{asked, budget};
 
 /// What sets a turn off.
 pub(crate) enum Start {
     /// The first words of a new session.
-    Begin(New, String),
+    Begin(New, Words),
     /// More words.
-    Say(String),
+    Say(Words),
     /// Someone wants it to go on, and may give it more than a limit had left.
     Resume(Option<Allowance>),
     /// A crash left something unfinished.
     Finish,
+}
+
+/// What a person says.
+pub(crate) struct Words {
+    pub(crate) text: String,
+    /// What was piped in beside it.
+    pub(crate) context: Option<String>,
+}
+
+impl From<String> for Words {
+    fn from(text: String) -> Self {
+        Self { text, context: None }
+    }
+}
+
+impl Words {
+    /// The context is a block of its own that says what it is.
+    fn blocks(self) -> Vec<Block> {
+        let context = self.context.map(|context| {
+            Block::text(format!("[standard input, {}]\n{context}", size(context.len() as u64)))
+        });
+        std::iter::once(Block::text(self.text)).chain(context).collect()
+    }
+}
+
+/// What programs are told about what was given to a session beside words.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Given {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) left_out: Option<Vec<LeftOutView>>,
+    /// `read`, or `silent` if it was open and nothing came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stdin: Option<&'static str>,
 }
 
 /// A session that a person talks to.
@@ -153,10 +188,10 @@ impl<'h> Talk<'h> {
         }
     }
 
-    fn said(&self, text: String) -> Said {
+    fn said(&self, words: Words) -> Said {
         // What changes from turn to turn travels with the message, so that the system prompt can be cached.
         let runtime = BTreeMap::from([("time".to_owned(), now().to_string())]);
-        Said { content: vec![Block::text(text)], runtime, actor: self.me.clone() }
+        Said { content: words.blocks(), runtime, actor: self.me.clone() }
     }
 }
 
@@ -171,6 +206,8 @@ struct View<'a> {
     usage: Usage,
     cost_usd: f64,
     approvals: Vec<ApprovalView<'a>>,
+    #[serde(flatten)]
+    given: &'a Given,
 }
 
 #[derive(Serialize)]
@@ -219,6 +256,11 @@ impl Explain for RunFailed {
 impl Turn {
     /// Prints the object for programs, if one is wanted.
     pub(crate) fn print_json(&self, address: &Address, out: &mut Out) -> Outcome {
+        self.print_json_with(address, &Given::default(), out)
+    }
+
+    /// The same, with what became of what was given.
+    pub(crate) fn print_json_with(&self, address: &Address, given: &Given, out: &mut Out) -> Outcome {
         let Came { run, answer, stop, usage, cost, approvals, .. } = &self.came;
         let approvals = approvals.iter().map(|approval| ApprovalView {
             id: approval.id.to_string(),
@@ -235,6 +277,7 @@ impl Turn {
             usage: *usage,
             cost_usd: cost.as_usd(),
             approvals: approvals.collect(),
+            given,
         })
     }
 

@@ -17,6 +17,7 @@ use weir_tools::{Enforcement, Gate, Live, Net, Sandbox};
 
 use crate::compiling::{approvals_file, variables};
 use crate::identity::admins;
+use crate::place::Found;
 use crate::project::ProjectArgs;
 use crate::show::shell;
 use crate::store::blocking;
@@ -58,8 +59,9 @@ impl ToolArgs {
             pattern => format!(" --live-writes={}", shell(pattern)),
         });
         let directory = project.directory.as_os_str();
-        let project =
-            (directory != ".").then(|| format!(" --project {}", shell(&directory.to_string_lossy())));
+        // What is found from here will be found again.
+        let is_named = project.found == Found::Named && directory != ".";
+        let project = is_named.then(|| format!(" --project {}", shell(&directory.to_string_lossy())));
         live.chain(project).collect()
     }
 }

@@ -7,7 +7,7 @@ use weir_blobs::Blobs;
 
 use crate::disk::{Directory, blocking};
 use crate::survey::Survey;
-use crate::{Change, ChangesError, Entry, Files, Limits, Mode, Path, Scan, Skipped, diff};
+use crate::{Change, ChangesError, Entry, Files, LeftOut, Limits, Mode, Path, Scan, Skipped, diff};
 
 /// What a directory has that the files did not, and the other way round.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct Found {
     pub changes: Vec<Change>,
     /// What could not be taken, sorted by path within each directory.
     pub skipped: Vec<Skipped>,
+    /// What was left out by the rules of [`crate::LeaveOut`].
+    pub left_out: LeftOut,
 }
 
 /// Finds what is different in `directory`, compared with `base`, and stores the contents of what is new. With
@@ -23,7 +25,7 @@ pub struct Found {
 /// done there.
 ///
 /// Each change names exactly the content that was stored, also when the file is written to at the same time.
-/// What `scan` ignores is neither taken nor missed: those of the files stay as they are. Empty directories are
+/// What `scan` leaves out is neither taken nor missed: those of the files stay as they are. Empty directories are
 /// not kept.
 ///
 /// # Errors
@@ -39,7 +41,7 @@ pub async fn changes_in(
     blobs: &dyn Blobs,
 ) -> Result<Found, ChangesError> {
     let (root, survey) = look(directory.to_owned(), base.clone(), scan.clone()).await?;
-    let mut now = left_alone(base, scan);
+    let mut now = survey.left_alone;
     let mut bytes = 0;
     for seen in survey.files {
         let entry = match seen.known {
@@ -49,7 +51,7 @@ pub async fn changes_in(
         bytes = scan.limits.check_sum(bytes, entry.size)?;
         now.apply(&Change::Written { path: seen.path, entry });
     }
-    Ok(Found { changes: diff(base, &now), skipped: survey.skipped })
+    Ok(Found { changes: diff(base, &now), skipped: survey.skipped, left_out: survey.left_out })
 }
 
 async fn look(
@@ -61,21 +63,10 @@ async fn look(
     let looked = blocking(move || {
         let root = Directory::open(&directory)
             .map_err(|source| ChangesError::Directory { directory: directory.clone(), source })?;
-        let survey = Survey::take(&root, &base, &scan)?;
+        let survey = Survey::take((&root, &directory), &base, &scan)?;
         Ok((Arc::new(root), survey))
     });
     looked.await.map_err(|source| ChangesError::Directory { directory: shown, source })?
-}
-
-/// The files that nobody looks for.
-fn left_alone(base: &Files, scan: &Scan) -> Files {
-    let mut files = Files::new();
-    for (path, entry) in base.iter() {
-        if (scan.ignore)(path) || path.parents().any(|directory| (scan.ignore)(&directory)) {
-            files.apply(&Change::Written { path: path.clone(), entry: *entry });
-        }
-    }
-    files
 }
 
 async fn store(

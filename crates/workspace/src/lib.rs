@@ -40,11 +40,13 @@ mod changes;
 mod checkout;
 mod disk;
 mod error;
+mod leave_out;
 mod survey;
 
 pub use changes::{Found, changes_in};
 pub use checkout::checkout;
 pub use error::{ChangesError, CheckoutError};
 pub use files::{Change, Entry, Files, Mode, diff};
+pub use leave_out::{Group, LeaveOut, LeftOut, PatternError, SECRETS, Why};
 pub use path::{Path, PathError};
-pub use survey::{Ignore, Limits, Reason, Scan, Skipped};
+pub use survey::{Limits, Reason, Scan, Skipped};

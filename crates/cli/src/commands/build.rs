@@ -10,7 +10,7 @@ use crate::compiling::{self, Asking, Compiling};
 use crate::exit::Exit;
 use crate::output::Out;
 use crate::problems::Problems;
-use crate::project::ProjectArgs;
+use crate::project::{self, ProjectArgs};
 use crate::report::{Failure, Outcome};
 use crate::schemas;
 use crate::show::{count, size};
@@ -41,6 +41,7 @@ pub(crate) struct Args {
 
 /// The arguments of `weir check`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  weir check\n  weir check --project my-agents --json | jq .diagnostics")]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     project: ProjectArgs,
@@ -99,6 +100,7 @@ pub(crate) async fn lock(args: &LockArgs, context: &mut Context) -> Outcome {
 
 async fn run(project: &ProjectArgs, compiling: &Compiling, context: &mut Context) -> Outcome {
     let (directory, data_dir) = (&project.directory, &context.data_dir);
+    project::must_be_there(directory)?;
     let compiled = compiling::compile(directory, data_dir, compiling, &context.out).await?;
     let failed = compiled.diagnostics.iter().any(Diagnostic::is_error);
     let lock_changed = compiled.lock.is_some();
@@ -132,7 +134,10 @@ async fn run(project: &ProjectArgs, compiling: &Compiling, context: &mut Context
         context.out.aside(format_args!("weir.lock has changed: commit it with the project"));
     }
     match found {
-        Some((hash, counts, bytes)) => tell(hash, &counts, bytes, compiling.mode, &mut context.out),
+        Some((hash, counts, bytes)) => {
+            let words = format!("{}{}", counts.words(), project.elsewhere());
+            tell(hash, &words, bytes, compiling.mode, &mut context.out)
+        }
         None => Ok(()),
     }
 }
@@ -167,8 +172,7 @@ impl Counts {
     }
 }
 
-fn tell(hash: Hash, counts: &Counts, bytes: usize, mode: Mode, out: &mut Out) -> Outcome {
-    let words = counts.words();
+fn tell(hash: Hash, words: &str, bytes: usize, mode: Mode, out: &mut Out) -> Outcome {
     if mode == Mode::Check {
         return out.line(format_args!("{} {words}: nothing is wrong", out.paint.ok("✓")));
     }

@@ -19,9 +19,10 @@ use crate::commands::{Context, fs};
 use crate::host::Host;
 use crate::input::Input;
 use crate::output::Out;
+use crate::piped::{self, Piped, Waits};
 use crate::project::ProjectArgs;
 use crate::report::Outcome;
-use crate::turn::{Start, Talk};
+use crate::turn::{Given, Start, Talk, Words};
 use crate::which;
 use crate::workbench::ToolArgs;
 
@@ -29,20 +30,35 @@ const EXAMPLES: &str = "\
 Examples:
   weir chat helper
   weir chat helper -m 'What time is it?'
-  git diff | weir chat reviewer
+  git diff | weir chat reviewer -m 'Review this'
+  weir chat helper -m - < question.txt
+  weir chat coder --files . --exclude '*.csv' -m 'Mend the tests'
   weir chat helper --session -1 -m 'And in Lisbon?'
   weir chat helper -m hello --json | jq -r .answer";
 
+const STDIN: &str = "\
+Standard input: with `-m TEXT`, what is piped in follows the message as a block of its own, up to 1 MB. It is read to its \
+end. If it is open but silent for 3 seconds, as one that was inherited may be, it is not read and a warning says so; if it \
+falls silent for a minute after it began, the command fails and says nothing to the agent. `--no-stdin` or `< /dev/null` \
+does not read it at all: use that in a loop that reads lines itself.";
+
+fn after_help() -> String {
+    format!("{EXAMPLES}\n\n{STDIN}\n\nFiles: {}", fs::left_out_help())
+}
+
 /// The arguments of `weir chat`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = after_help())]
 pub(crate) struct Args {
     /// The agent: its spec is `agents/AGENT/spec.yaml`.
     agent: String,
-    /// Say this and print the answer, instead of talking line by line. Without it, standard input is said if it is
-    /// no terminal.
+    /// Say this and print the answer, instead of talking line by line; `-` says what standard input has. Without it,
+    /// standard input is said if it is no terminal.
     #[arg(long, short, value_name = "TEXT", allow_hyphen_values = true)]
     message: Option<String>,
+    /// With `-m TEXT`, do not read standard input. Otherwise what is piped in follows the message as context.
+    #[arg(long)]
+    no_stdin: bool,
     /// Go on with a session: `ID`, the beginning of one, `ID@BRANCH`, or `-1` for the latest.
     #[arg(long, value_name = "SESSION", allow_hyphen_values = true)]
     session: Option<String>,
@@ -53,8 +69,11 @@ pub(crate) struct Args {
     #[arg(long)]
     title: Option<String>,
     /// Give a new session the files of this directory to work on. They are copied: `weir fs export` brings them back.
+    /// What usually holds secrets and what .gitignore names is left out.
     #[arg(long, value_name = "DIR", conflicts_with = "session")]
     files: Option<PathBuf>,
+    #[command(flatten)]
+    taken: fs::TakenArgs,
     #[command(flatten)]
     tools: ToolArgs,
     #[command(flatten)]
@@ -75,11 +94,14 @@ enum ChatError {
         asked: String,
     },
     /// There is nothing to say.
-    #[error("there is nothing to say")]
+    #[error("the message is empty")]
     Empty,
     /// What was piped in is no text.
-    #[error("what standard input says is not UTF-8 text")]
+    #[error("standard input is not UTF-8 text")]
     NotText,
+    /// Something was said about files, but there are none.
+    #[error("`--include` and `--exclude` need `--files DIR`")]
+    NoFiles,
 }
 
 impl Explain for ChatError {
@@ -88,6 +110,7 @@ impl Explain for ChatError {
             Self::OtherAgent { .. } => "cli::other-agent",
             Self::Empty => "cli::empty-message",
             Self::NotText => "cli::not-text",
+            Self::NoFiles => "cli::no-files",
         }
     }
 
@@ -97,7 +120,11 @@ impl Explain for ChatError {
                 format!("go on with `weir chat {theirs} --session {address}`").into()
             }
             Self::Empty => "say something with `-m TEXT`, or pipe it in".into(),
-            Self::NotText => "agents read text: describe the file, or convert it first".into(),
+            Self::NotText => {
+                "agents read text: convert it first; `--no-stdin` leaves standard input out of the message"
+                    .into()
+            }
+            Self::NoFiles => "name the directory whose files the session is to have".into(),
         }
     }
 
@@ -118,6 +145,8 @@ struct Chat<'a> {
     found: Option<Session>,
     /// What a new session begins with.
     files: Vec<FileWritten>,
+    /// What programs are told about what was given.
+    given: Given,
 }
 
 /// Runs a chat.
@@ -129,6 +158,9 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     let model = agents.runnable(&built, &args.agent)?.agent.model;
     let interactive =
         args.message.is_none() && !context.out.json && stdin().is_terminal() && context.out.is_terminal();
+    if args.taken.is_given() && args.files.is_none() {
+        return Err(ChatError::NoFiles.into());
+    }
     let words = if interactive { None } else { Some(words(args, &context.out).await?) };
     let store = match args.session {
         Some(_) => context.store().await?,
@@ -143,7 +175,7 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
 async fn chat<'h>(
     args: &'h Args,
     model: String,
-    words: Option<String>,
+    words: Option<Said>,
     host: &'h Host,
     context: &mut Context,
 ) -> Outcome {
@@ -164,14 +196,16 @@ async fn chat<'h>(
         Some(session) => Talk::after(host, address, session.seq),
         None => Talk::new(host, address),
     };
-    let files = match &args.files {
-        Some(directory) => fs::imported(directory, &*host.blobs, &context.out).await?,
-        None => Vec::new(),
+    let imported = match &args.files {
+        Some(directory) => fs::imported(directory, &args.taken, &*host.blobs, &context.out).await?,
+        None => fs::Imported::default(),
     };
+    let stdin = words.as_ref().and_then(|said| said.stdin);
+    let given = Given { left_out: imported.left_out, stdin };
     let principal = context.identity.principal().to_owned();
-    let chat = Chat { args, principal, model, talk, found, files };
+    let chat = Chat { args, principal, model, talk, found, files: imported.files, given };
     match words {
-        Some(words) => once(chat, words, &mut context.out).await,
+        Some(said) => once(chat, said.words, &mut context.out).await,
         None => prompted::run(chat, host, context).await,
     }
 }
@@ -188,22 +222,37 @@ fn check_agent(session: &Session, address: &Address, asked: &str) -> Result<(), 
 }
 
 /// What is to be said, if it is not typed line by line.
-async fn words(args: &Args, out: &Out) -> Outcome<String> {
-    let words = match &args.message {
-        Some(message) => message.clone(),
-        None => {
-            let bytes = Input::Stdin.read(PAYLOAD_MAX, out).await?;
-            String::from_utf8(bytes).map_err(|_| ChatError::NotText)?
-        }
+struct Said {
+    words: Words,
+    /// What became of standard input beside a message, for programs.
+    stdin: Option<&'static str>,
+}
+
+async fn words(args: &Args, out: &Out) -> Outcome<Said> {
+    let is_text = |bytes| String::from_utf8(bytes).map_err(|_| ChatError::NotText);
+    let (text, piped) = match args.message.as_deref() {
+        None | Some("-") => (is_text(Input::Stdin.read(PAYLOAD_MAX, out).await?)?, Piped::Nothing),
+        Some(message) if args.no_stdin || stdin().is_terminal() => (message.to_owned(), Piped::Nothing),
+        Some(message) => (message.to_owned(), piped::read(tokio::io::stdin(), &Waits::default()).await?),
     };
-    if words.trim().is_empty() {
+    if text.trim().is_empty() {
         return Err(ChatError::Empty.into());
     }
-    Ok(words)
+    let (context, stdin) = match piped {
+        Piped::Nothing => (None, None),
+        Piped::Silent => {
+            out.warn(format_args!(
+                "standard input is open but nothing came from it, so it was not read; `--no-stdin` does not wait for it"
+            ));
+            (None, Some("silent"))
+        }
+        Piped::Content(bytes) => (Some(is_text(bytes)?), Some("read")),
+    };
+    Ok(Said { words: Words { text, context }, stdin })
 }
 
 /// Says one thing, prints the answer, and ends as the run did.
-async fn once(mut chat: Chat<'_>, words: String, out: &mut Out) -> Outcome {
+async fn once(mut chat: Chat<'_>, words: Words, out: &mut Out) -> Outcome {
     if chat.is_unfinished() {
         out.note(format_args!("something is still unanswered; that comes first"));
         chat.talk.turn(Start::Finish, out).await?;
@@ -212,7 +261,7 @@ async fn once(mut chat: Chat<'_>, words: String, out: &mut Out) -> Outcome {
     let turn = chat.talk.turn(start, out).await?;
     let address = &chat.talk.address;
     if out.json {
-        turn.print_json(address, out)?;
+        turn.print_json_with(address, &chat.given, out)?;
     }
     out.flush()?;
     turn.conclude(address, &chat.again(), out)?;
@@ -236,7 +285,7 @@ impl Chat<'_> {
     }
 
     /// How to say something: first words begin a session.
-    fn start(&self, words: String) -> Start {
+    fn start(&self, words: Words) -> Start {
         if self.talk.begun {
             return Start::Say(words);
         }

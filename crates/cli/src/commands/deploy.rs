@@ -69,8 +69,10 @@ async fn back(store: &Store, context: &Context) -> Outcome<(Hash, Option<Deploym
 
 /// A build that can be deployed: it is there, it can be read, and so can its policy and its scripts.
 async fn checked(which: &str, context: &Context) -> Outcome<Hash> {
-    let served =
-        Served::new(Makings::new(".".as_ref(), &context.data_dir, &ToolArgs::default()), Sticks::ToItsBuild);
+    let served = Served::new(
+        Makings::new(&context.project.directory, &context.data_dir, &ToolArgs::default()),
+        Sticks::ToItsBuild,
+    );
     let ready = served.find(which).await?;
     served.check(&ready).await?;
     Ok(ready.build().hash)

@@ -8,14 +8,16 @@ use weir_blobs::Blobs;
 use weir_engine::Address;
 use weir_kernel::FileWritten;
 use weir_types::{Explain, Fault, Hash, Seq};
-use weir_workspace::{Change, Files, Found, Mode, Scan, changes_in, checkout};
+use weir_workspace::{
+    Change, Files, Found, LeaveOut, LeftOut, Mode, PatternError, SECRETS, Scan, Skipped, Why, changes_in,
+    checkout,
+};
 
 use crate::commands::Context;
 use crate::commands::session::{host, place};
 use crate::host::Host;
 use crate::identity::{self, Sees};
 use crate::output::Out;
-use crate::project::ProjectArgs;
 use crate::report::Outcome;
 use crate::show::{count, printable, size};
 use crate::table;
@@ -27,11 +29,11 @@ const CAT_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// What to do with the files of a session.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// List them.
+    /// List the files of a session.
     Ls(LsArgs),
-    /// Print one of them.
+    /// Print a file of a session.
     Cat(CatArgs),
-    /// Write them into a directory.
+    /// Write the files of a session into a directory.
     Export(ExportArgs),
     /// Take over what is different in a directory.
     Import(ImportArgs),
@@ -78,12 +80,93 @@ pub(crate) struct ExportArgs {
 
 /// The arguments of `weir fs import`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  weir fs import -1 ./docs")]
+#[command(after_help = import_help())]
 pub(crate) struct ImportArgs {
     #[command(flatten)]
     session: SessionArg,
     /// The directory. What is not in it is removed from the session's files.
     directory: PathBuf,
+    #[command(flatten)]
+    taken: TakenArgs,
+}
+
+/// Which files of a directory are taken.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct TakenArgs {
+    /// Leave out what matches this pattern of a .gitignore. May be repeated.
+    #[arg(long, value_name = "GLOB", allow_hyphen_values = true)]
+    exclude: Vec<String>,
+    /// Take what matches this pattern of a .gitignore, although it would be left out. May be repeated.
+    #[arg(long, value_name = "GLOB", allow_hyphen_values = true)]
+    include: Vec<String>,
+}
+
+fn import_help() -> String {
+    format!(
+        "Examples:\n  weir fs import -1 ./docs\n  weir fs import -1 . --exclude '*.csv' --include .env.test\n\n{}",
+        left_out_help()
+    )
+}
+
+/// What is left out of a directory, for the help of commands that take one.
+pub(crate) fn left_out_help() -> String {
+    let secrets = SECRETS.iter().filter(|pattern| !pattern.starts_with('!')).copied().collect::<Vec<_>>();
+    let but = SECRETS.iter().filter_map(|pattern| pattern.strip_prefix('!')).collect::<Vec<_>>();
+    format!(
+        "What is taken stays in the journal for good. Left out, unless --include names it:\n  \
+         - what .gitignore and .weirignore name, in the directory, below it and above it in its repository\n  \
+         - what usually holds secrets: {} (but not {})\n\
+         Never taken: .git, .weir, symbolic links, pipes, sockets, devices.",
+        secrets.join(" "),
+        but.join(" "),
+    )
+}
+
+impl TakenArgs {
+    fn scan(&self) -> Result<Scan, TakenError> {
+        let leave_out = LeaveOut::new(&self.exclude, &self.include)?;
+        Ok(Scan { leave_out: Some(std::sync::Arc::new(leave_out)), ..Scan::default() })
+    }
+
+    /// Whether something was said about which files are taken.
+    pub(crate) fn is_given(&self) -> bool {
+        !self.exclude.is_empty() || !self.include.is_empty()
+    }
+}
+
+/// What `--include` or `--exclude` says is no pattern.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+struct TakenError(#[from] PatternError);
+
+impl Explain for TakenError {
+    fn code(&self) -> &'static str {
+        "cli::pattern"
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        "write a pattern as in a .gitignore, like `*.csv`, `/build` or `docs/**/draft.md`".into()
+    }
+
+    fn fault(&self) -> Fault {
+        Fault::Input
+    }
+}
+
+/// What was left out for one reason, for programs.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct LeftOutView {
+    why: &'static str,
+    count: usize,
+    first: Vec<String>,
+}
+
+/// The files of a directory, and what is not among them.
+#[derive(Debug, Default)]
+pub(crate) struct Imported {
+    pub(crate) files: Vec<FileWritten>,
+    /// Nothing, if no directory was given.
+    pub(crate) left_out: Option<Vec<LeftOutView>>,
 }
 
 /// There is no such file.
@@ -128,11 +211,12 @@ struct Taken {
     written: usize,
     deleted: usize,
     skipped: Vec<String>,
+    left_out: Vec<LeftOutView>,
 }
 
 /// Runs one of them.
 pub(crate) async fn run(command: &Command, context: &mut Context) -> Outcome {
-    let sees = context.sees(&ProjectArgs::default()).await?;
+    let sees = context.sees(&context.project).await?;
     let host = host(context).await?;
     let out = &mut context.out;
     let done = match command {
@@ -214,9 +298,9 @@ async fn export(args: &ExportArgs, sees: &Sees, host: &Host, out: &mut Out) -> O
 
 async fn import(args: &ImportArgs, sees: &Sees, host: &Host, out: &mut Out) -> Outcome {
     let (address, files) = files(&args.session, None, sees, host).await?;
-    let Found { changes, skipped } =
-        changes_in(&args.directory, &files, &ignoring_data(), &*host.blobs).await?;
-    tell_skipped(&skipped, out);
+    let Found { changes, skipped, left_out } =
+        changes_in(&args.directory, &files, &args.taken.scan()?, &*host.blobs).await?;
+    tell_left_out(&skipped, &left_out, out);
     let seq = match changes.is_empty() {
         true => host.engine.state(&address, None).await?.seq,
         false => host.engine.change_files(&address, &changes, &identity::principal()).await?,
@@ -224,17 +308,24 @@ async fn import(args: &ImportArgs, sees: &Sees, host: &Host, out: &mut Out) -> O
     let deleted = changes.iter().filter(|change| matches!(change, Change::Deleted { .. })).count();
     let written = changes.len() - deleted;
     if out.json {
+        let left_out = left_out_views(&[], &left_out);
         let skipped = skipped.iter().map(ToString::to_string).collect();
-        return out.document(&Taken { seq, written, deleted, skipped });
+        return out.document(&Taken { seq, written, deleted, skipped, left_out });
     }
     out.line(format_args!("{written} written, {deleted} deleted"))
 }
 
 /// The files of a directory, for a session to begin with.
-pub(crate) async fn imported(directory: &Path, blobs: &dyn Blobs, out: &Out) -> Outcome<Vec<FileWritten>> {
-    let Found { changes, skipped } = changes_in(directory, &Files::new(), &ignoring_data(), blobs).await?;
-    tell_skipped(&skipped, out);
-    let written = changes.into_iter().filter_map(|change| match change {
+pub(crate) async fn imported(
+    directory: &Path,
+    taken: &TakenArgs,
+    blobs: &dyn Blobs,
+    out: &Out,
+) -> Outcome<Imported> {
+    let Found { changes, skipped, left_out } =
+        changes_in(directory, &Files::new(), &taken.scan()?, blobs).await?;
+    tell_left_out(&skipped, &left_out, out);
+    let files = changes.into_iter().filter_map(|change| match change {
         Change::Written { path, entry } => Some(FileWritten {
             path: path.to_string(),
             hash: entry.hash,
@@ -243,17 +334,49 @@ pub(crate) async fn imported(directory: &Path, blobs: &dyn Blobs, out: &Out) -> 
         }),
         Change::Deleted { .. } => None,
     });
-    Ok(written.collect())
+    Ok(Imported { files: files.collect(), left_out: Some(left_out_views(&skipped, &left_out)) })
 }
 
-/// A data directory and a repository's history are nobody's work in progress; the first may hold secrets.
-fn ignoring_data() -> Scan {
-    let ignore = |path: &weir_workspace::Path| path.parts().any(|part| part == ".weir" || part == ".git");
-    Scan { ignore: std::sync::Arc::new(ignore), ..Scan::default() }
-}
-
-fn tell_skipped(skipped: &[weir_workspace::Skipped], out: &Out) {
+fn tell_left_out(skipped: &[Skipped], left_out: &LeftOut, out: &Out) {
     for skipped in skipped {
         out.warn(format_args!("left out: {}", printable(&skipped.to_string())));
     }
+    for (why, group) in left_out {
+        let more = match group.count - group.first.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let names = format!("{}{more}", group.first.join(", "));
+        let names = printable(&names);
+        match why {
+            Why::Secret => out.warn(format_args!(
+                "left out, because it usually holds secrets: {names} (`--include GLOB` takes it)"
+            )),
+            Why::Excluded => out.note(format_args!("left out by --exclude: {names}")),
+            Why::Ignored => out.note(format_args!(
+                "left out by .gitignore or .weirignore: {names} (`--include GLOB` takes it)"
+            )),
+            Why::Never => out.note(format_args!("never taken: {names}")),
+        }
+    }
+}
+
+/// Paths of links and the like are named as far as those of the other groups.
+fn left_out_views(skipped: &[Skipped], left_out: &LeftOut) -> Vec<LeftOutView> {
+    const FIRST_MAX: usize = 5;
+    let groups = left_out.iter().map(|(why, group)| {
+        let why = match why {
+            Why::Secret => "secret",
+            Why::Excluded => "excluded",
+            Why::Ignored => "ignored",
+            Why::Never => "never",
+        };
+        LeftOutView { why, count: group.count, first: group.first.clone() }
+    });
+    let unfit = (!skipped.is_empty()).then(|| LeftOutView {
+        why: "not-a-file",
+        count: skipped.len(),
+        first: skipped.iter().take(FIRST_MAX).map(ToString::to_string).collect(),
+    });
+    groups.chain(unfit).collect()
 }

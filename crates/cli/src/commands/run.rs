@@ -2,7 +2,7 @@
 //! began before, which a server for others would never do.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use tracing::{error, info, warn};
@@ -16,7 +16,7 @@ use crate::commands::serve::tell_loops;
 use crate::compiling;
 use crate::paint::Paint;
 use crate::problems::Problems;
-use crate::project::{ProjectArgs, ProjectError};
+use crate::project::{self, ProjectArgs};
 use crate::report::{Failure, Outcome};
 use crate::served::{Served, Sticks};
 use crate::serving::{ServerArgs, ms, prepare};
@@ -53,7 +53,7 @@ pub(crate) struct Args {
 /// Runs the project until it is told to stop.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     let directory = args.project.directory.clone();
-    check_project(&directory).await?;
+    project::must_be_there(&directory)?;
     let prepared = prepare(&args.server, &directory, Sticks::ToTheNewest, context).await?;
     let (json, paint) = (context.out.json, context.out.err);
     let reloading = Reloading {
@@ -68,16 +68,6 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     };
     let (reloading, looks) = reloading.begin(prepared.began).await?;
     prepared.run(reloading.watch(looks)).await
-}
-
-/// A directory without any agents is a slip of the fingers, not a project to wait for.
-async fn check_project(directory: &Path) -> Outcome {
-    let looked = directory.to_owned();
-    let is_project = blocking(move || looked.join("weir.yaml").is_file() || looked.join("agents").is_dir());
-    if is_project.await? {
-        return Ok(());
-    }
-    Err(ProjectError::NoProject(directory.to_owned()).into())
 }
 
 /// What rebuilds the project whenever it has changed.

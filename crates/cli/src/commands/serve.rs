@@ -1,6 +1,6 @@
 //! `weir serve`: the agents of a build over HTTP, from a manifest and a data directory alone.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -44,16 +44,15 @@ pub(crate) struct Args {
     /// latest build if nothing ever was.
     #[arg(long, value_name = "HASH")]
     manifest: Option<String>,
-    /// The project's directory, if the build has programs or secrets there.
-    #[arg(long = "project", value_name = "DIR", default_value = ".")]
-    directory: PathBuf,
     #[command(flatten)]
     server: ServerArgs,
 }
 
 /// Serves until it is told to stop.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
-    let prepared = prepare(&args.server, &args.directory, Sticks::ToItsBuild, context).await?;
+    // Programs and secrets of a build are in its project.
+    let directory = context.project.directory.clone();
+    let prepared = prepare(&args.server, &directory, Sticks::ToItsBuild, context).await?;
     let (served, journal) = (prepared.served.clone(), Arc::clone(&prepared.journal));
     let deployments = deployed(args, &served, &*journal, context.identity.real()).await?;
     tell_deployed(&served, prepared.began);

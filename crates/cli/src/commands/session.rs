@@ -83,7 +83,7 @@ pub(crate) async fn run(command: &Command, context: &mut Context) -> Outcome {
 
 /// An engine for a command that runs no agent.
 pub(crate) async fn host(context: &Context) -> Outcome<Host> {
-    host_for(context, &ProjectArgs::default(), &ToolArgs::default(), None).await
+    host_for(context, &context.project, &ToolArgs::default(), None).await
 }
 
 /// An engine that can run the agents of a project.
@@ -99,7 +99,7 @@ pub(crate) async fn host_for(
 }
 
 async fn print_history(args: &HistoryArgs, context: &mut Context) -> Outcome {
-    let sees = context.sees(&ProjectArgs::default()).await?;
+    let sees = context.sees(&context.project).await?;
     let store = context.store().await?;
     let detail = if args.all { Detail::All } else { Detail::Said };
     let printed = async {

@@ -85,7 +85,7 @@ fn links_and_odd_names_are_left_out_and_told() {
     let ran = project.run(&["chat", "keeper", "-m", "hello", "--files", "given"]);
     assert_eq!(ran.code, 0, "{ran}");
     assert!(!ran.stderr.contains('\u{1b}') && !ran.stderr.contains("\nforged"), "{ran}");
-    assert_snapshot!(project.weir.mask(&ran.stderr), @r#"
+    assert_snapshot!(project.weir.mask(&ran.stderr), @r"
     warning: left out: dangling (a symbolic link)
     warning: left out: directory-link (a symbolic link)
     warning: left out: file-link (a symbolic link)
@@ -93,8 +93,9 @@ fn links_and_odd_names_are_left_out_and_told() {
     warning: left out: not-utf8-� (path `not-utf8-�` is not UTF-8)
     warning: left out: pipe (a pipe, a socket or a device)
     warning: left out: red\u{1b}[31m\nforged: line (path `red\u{1b}[31m\nforged: line` contains the control character U+001B)
+    note: never taken: .git/, .weir/
     session [id]
-    "#);
+    ");
     let session = project.latest();
     let paths: Vec<String> =
         project.lines(&["fs", "ls", &session]).iter().map(|file| field(file, "path")).collect();

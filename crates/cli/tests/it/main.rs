@@ -15,6 +15,7 @@ mod build;
 mod carried;
 mod chat;
 mod demo;
+mod discovery;
 mod disk;
 mod doctor;
 mod escapes;

@@ -25,16 +25,16 @@ fn closed(weir: &Weir, args: &str) -> Ran {
 fn agents_and_tools_that_are_not_there() {
     let nothing = Weir::new();
     assert_snapshot!(nothing.show(&["tools", "list", "helper"]), @"
-    exit 1
+    exit 2
     -- stderr
-    error: there is no agent `helper` in `agents`
-    help: begin a project with `weir init DIR`, or name it with `--project DIR`
+    error: there is no project in `[dir]`
+    help: a project has a `weir.yaml`: go to its directory or one below it, name it with `--project DIR` or WEIR_PROJECT, or begin one with `weir init DIR`
     ");
     assert_snapshot!(nothing.show(&["tools", "call", "helper", "get_time"]), @"
-    exit 1
+    exit 2
     -- stderr
-    error: there is no agent `helper` in `agents`
-    help: begin a project with `weir init DIR`, or name it with `--project DIR`
+    error: there is no project in `[dir]`
+    help: a project has a `weir.yaml`: go to its directory or one below it, name it with `--project DIR` or WEIR_PROJECT, or begin one with `weir init DIR`
     ");
     assert!(!nothing.data().exists(), "a command that fails has made nothing");
     let weir = begun();

@@ -61,10 +61,10 @@ fn an_empty_prompt_is_no_error() {
 fn agents_that_are_not_there() {
     let weir = Weir::new();
     assert_snapshot!(weir.show(&["prompt", "show", "helper"]), @"
-    exit 1
+    exit 2
     -- stderr
-    error: there is no agent `helper` in `agents`
-    help: begin a project with `weir init DIR`, or name it with `--project DIR`
+    error: there is no project in `[dir]`
+    help: a project has a `weir.yaml`: go to its directory or one below it, name it with `--project DIR` or WEIR_PROJECT, or begin one with `weir init DIR`
     ");
     for name in ["helper", "writer"] {
         weir.write(&format!("agents/{name}/spec.yaml"), &format!("name: {name}\nmodel: offline/echo\n"));

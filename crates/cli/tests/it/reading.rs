@@ -167,12 +167,12 @@ fn what_is_not_there_is_said_with_the_next_step() {
     exit 1
     -- stderr
     error: there is no journal at `.weir`
-    help: name the right directory with `--data-dir DIR`, or begin a journal here with `weir append`
+    help: go to the project, or name it with `--project DIR`; `--data-dir DIR` names the data itself, and `weir chat AGENT` or `weir append` begins a journal
     ");
     assert_snapshot!(empty.show(&["cat", "--stream", "notes", "--data-dir", "elsewhere", "--json"]), @r#"
     exit 1
     -- stderr
-    {"error":{"code":"cli::no-journal","message":"there is no journal at `elsewhere`","help":"name the right directory with `--data-dir DIR`, or begin a journal here with `weir append`"}}
+    {"error":{"code":"cli::no-journal","message":"there is no journal at `elsewhere`","help":"go to the project, or name it with `--project DIR`; `--data-dir DIR` names the data itself, and `weir chat AGENT` or `weir append` begins a journal"}}
     "#);
     assert!(!empty.data().exists(), "reading made a data directory");
 

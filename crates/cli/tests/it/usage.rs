@@ -67,11 +67,20 @@ fn help_and_version_are_answers() {
               Print version
 
     Global options:
+      -C <DIR>
+              Do as if started in this directory
+
+          --project <DIR>
+              The project's directory, with `weir.yaml` and `agents/` in it [default: the current
+              directory, else the nearest one above it that has a `weir.yaml`]
+              
+              [env: WEIR_PROJECT]
+
           --data-dir <DIR>
-              Where the data is
+              Where the data is [default: `.weir` in the project; without a project, in the current
+              directory]
               
               [env: WEIR_DATA_DIR]
-              [default: .weir]
 
           --json
               Print for programs: one JSON document, or one object a line

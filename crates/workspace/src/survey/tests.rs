@@ -27,10 +27,11 @@ fn what_cannot_be_read_is_an_error_that_names_it() {
         fs::set_permissions(directory.path().join(unreadable), Permissions::from_mode(0o000)).unwrap();
 
         let mut base = Files::new();
-        let entry = Entry { hash: Hash::of(b"public"), size: 6, mode: crate::Mode::Regular };
+        let entry = crate::Entry { hash: Hash::of(b"public"), size: 6, mode: crate::Mode::Regular };
         base.apply(&crate::Change::Written { path: "d/file".parse().unwrap(), entry });
         let root = Directory::open(directory.path()).unwrap();
-        let error = as_nobody(|| Survey::take(&root, &base, &Scan::default())).unwrap_err();
+        let error =
+            as_nobody(|| Survey::take((&root, directory.path()), &base, &Scan::default())).unwrap_err();
         let ChangesError::Unreadable { path, source } = error else { panic!("{error:?}") };
         assert_eq!((path.as_str(), source.kind()), (expected, io::ErrorKind::PermissionDenied));
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use tempfile::{TempDir, tempdir};
 use weir_types::Explain;
-use weir_workspace::{ChangesError, Files, Limits, Scan, changes_in};
+use weir_workspace::{ChangesError, Files, LeaveOut, Limits, Scan, changes_in};
 
 use crate::meddling::Meddling;
 use crate::support::write;
@@ -48,7 +48,8 @@ async fn each_limit_is_met_exactly() {
 async fn what_is_ignored_does_not_count() {
     let directory = four_entries();
     let limits = Limits { entries: 1, file_bytes: 1, bytes: 1 };
-    let scan = Scan { limits, ignore: Arc::new(|path| path.as_str() == "d") };
+    let leave_out = LeaveOut::new(&["/d".to_owned()], &[]).unwrap();
+    let scan = Scan { limits, leave_out: Some(Arc::new(leave_out)) };
     let found = changes_in(directory.path(), &Files::new(), &scan, &Meddling::new()).await.unwrap();
     assert_eq!(found.changes.len(), 1);
 }

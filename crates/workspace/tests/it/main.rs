@@ -4,6 +4,7 @@
 
 mod bounds;
 mod hostile;
+mod leaving_out;
 mod meddling;
 mod properties;
 mod racing;

@@ -8,7 +8,9 @@ use std::sync::atomic::Ordering;
 use tempfile::tempdir;
 use weir_blobs::{Blobs, DirBlobs, MemoryBlobs};
 use weir_types::{Explain, Fault};
-use weir_workspace::{Change, CheckoutError, Entry, Files, Found, Mode, Scan, changes_in, checkout};
+use weir_workspace::{
+    Change, CheckoutError, Entry, Files, Found, LeaveOut, LeftOut, Mode, Scan, changes_in, checkout,
+};
 
 use crate::meddling::Meddling;
 use crate::support::{apply, deleted, entry, import, look, set_mode, write, written};
@@ -33,7 +35,7 @@ async fn a_directory_comes_back_as_it_was() {
         entry: Entry { mode: Mode::Executable, ..entry("#!") },
     };
     let changes = vec![written(".hidden/file", "h"), written("a/b/large", &large), written("empty", ""), run];
-    assert_eq!(found, Found { changes, skipped: vec![] });
+    assert_eq!(found, Found { changes, skipped: vec![], left_out: LeftOut::new() });
 
     let files = apply(&Files::new(), &found.changes);
     checkout(&files, &target, &blobs).await.unwrap();
@@ -43,7 +45,10 @@ async fn a_directory_comes_back_as_it_was() {
     assert_eq!((mode("run"), mode("empty")), (0o700, 0o600));
     let names = fs::read_dir(&target).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
     assert_eq!(names.len(), 4, "{names:?}");
-    assert_eq!(look(&target, &files, &blobs).await.unwrap(), Found { changes: vec![], skipped: vec![] });
+    assert_eq!(
+        look(&target, &files, &blobs).await.unwrap(),
+        Found { changes: vec![], skipped: vec![], left_out: LeftOut::new() }
+    );
 }
 
 #[tokio::test]
@@ -96,9 +101,8 @@ async fn what_is_ignored_is_neither_taken_nor_missed() {
     }
     let blobs = MemoryBlobs::new();
     let base = [written(".git/config", "known"), written("old.o", "known"), written("old.rs", "known")];
-    let ignore =
-        Arc::new(|path: &weir_workspace::Path| path.as_str() == ".git" || path.as_str().ends_with(".o"));
-    let scan = Scan { ignore, ..Scan::default() };
+    let leave_out = LeaveOut::new(&["*.o".to_owned()], &[]).unwrap();
+    let scan = Scan { leave_out: Some(Arc::new(leave_out)), ..Scan::default() };
     let found = changes_in(directory.path(), &apply(&Files::new(), &base), &scan, &blobs).await.unwrap();
     assert_eq!(found.changes, [deleted("old.rs"), written("src/main.rs", "on the disk")]);
 }

@@ -57,7 +57,7 @@ pub(super) async fn run<'h>(mut chat: Chat<'h>, host: &'h Host, context: &mut Co
                 Err(failure) => tell(&failure, out)?,
             },
             _ => {
-                let start = chat.start(text);
+                let start = chat.start(text.into());
                 chat.turn(start, out).await?;
                 out.aside(format_args!(""));
             }

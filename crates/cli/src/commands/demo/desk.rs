@@ -60,8 +60,8 @@ pub(crate) async fn desk(args: &DeskArgs, context: &mut Context) -> Outcome {
         None => Talk::new(&host, address),
     };
     let start = match (&args.say, head) {
-        (Some(text), None) => Start::Begin(new(), text.clone()),
-        (Some(text), Some(_)) => Start::Say(text.clone()),
+        (Some(text), None) => Start::Begin(new(), text.clone().into()),
+        (Some(text), Some(_)) => Start::Say(text.clone().into()),
         (None, _) => Start::Finish,
     };
     let turn = talk.turn(start, &mut context.out).await;

@@ -7,7 +7,6 @@ use weir_server::bridge_token;
 use weir_types::{Explain, Fault, Secret, SessionId};
 
 use crate::commands::Context;
-use crate::project::ProjectArgs;
 use crate::report::Outcome;
 use crate::serving::BRIDGE_SECRET;
 use crate::which::SessionArg;
@@ -56,7 +55,7 @@ struct Document {
 /// Prints the token. It is told to whoever may see the session.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     let secret = std::env::var(BRIDGE_SECRET).map_err(|_| NoSecret)?;
-    let sees = context.sees(&ProjectArgs::default()).await?;
+    let sees = context.sees(&context.project).await?;
     let store = context.store().await?;
     let address = args.session.find(&store.journal, &sees).await;
     store.close().await;

@@ -14,7 +14,6 @@ use crate::commands::Context;
 use crate::host::Host;
 use crate::identity::Sees;
 use crate::output::Out;
-use crate::project::ProjectArgs;
 use crate::report::Outcome;
 use crate::which::{SessionArg, free_branch};
 
@@ -219,7 +218,7 @@ pub(crate) async fn close(args: &WhyArgs, context: &mut Context) -> Outcome {
 
 /// Makes a branch.
 pub(crate) async fn fork(args: &ForkArgs, context: &mut Context) -> Outcome {
-    let sees = context.sees(&ProjectArgs::default()).await?;
+    let sees = context.sees(&context.project).await?;
     let host = super::host(context).await?;
     let forked = fork_at(args, &sees, &host, &mut context.out).await;
     host.stop().await;
@@ -254,7 +253,7 @@ async fn change(
     context: &mut Context,
     input: impl AsyncFnOnce(&Host, &Address, &str) -> Outcome<Seq>,
 ) -> Outcome {
-    let sees = context.sees(&ProjectArgs::default()).await?;
+    let sees = context.sees(&context.project).await?;
     let host = super::host(context).await?;
     let changed = async {
         let address = session.find(&*host.journal, &sees).await?;

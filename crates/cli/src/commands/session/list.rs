@@ -9,7 +9,6 @@ use crate::commands::Context;
 use crate::host::Host;
 use crate::identity::Sees;
 use crate::output::Out;
-use crate::project::ProjectArgs;
 use crate::report::Outcome;
 use crate::show::printable;
 use crate::table;
@@ -54,7 +53,7 @@ struct View<'a> {
 
 /// Lists sessions, the latest first.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
-    let sees = context.sees(&ProjectArgs::default()).await?;
+    let sees = context.sees(&context.project).await?;
     let host = super::host(context).await?;
     let listed = list(args, &sees, &host, &mut context.out).await;
     host.stop().await;

@@ -280,7 +280,7 @@ async fn request(host: &Host, address: &Address, n: usize, out: &mut Out) -> Out
 
 /// Prints the state of a session.
 pub(crate) async fn state(args: &StateArgs, context: &mut Context) -> Outcome {
-    let sees = context.sees(&ProjectArgs::default()).await?;
+    let sees = context.sees(&context.project).await?;
     let host = super::host(context).await?;
     let out = &mut context.out;
     let shown = async {
