@@ -68,7 +68,8 @@ fn a_project_that_is_named_takes_its_data_along() {
     weir.write("p/weir.yaml", "project: p\n");
     weir.write("p/agents/helper/spec.yaml", SPEC);
     weir.write("else/x", "");
-    let ways: [&dyn Fn(&[&str]) -> Ran; 4] = [
+    type Way<'a> = &'a dyn Fn(&[&str]) -> Ran;
+    let ways: [Way<'_>; 4] = [
         &|args| run_in(&weir, "", &[args, &["--project", "p"]].concat()),
         &|args| run_in(&weir, "else", &[&["-C", "../p"], args].concat()),
         &|args| run_in(&weir, "else", &[&["-C", "..", "--project", "p"], args].concat()),
