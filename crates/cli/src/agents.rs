@@ -291,6 +291,7 @@ impl ProjectAgents {
                 return Ok(None);
             }
             let built = project::build(directory).await?;
+            refuse_later(&built.manifest)?;
             return Ok(ProjectHooks::of(&built.manifest, bench.hook_means()));
         }
         let Some(build) = build else { return Ok(None) };
@@ -305,10 +306,10 @@ impl ProjectAgents {
 }
 
 /// Whether it is worth building a project to learn who is asked first. YAML can write a key only as it is, or with a backslash.
-async fn may_have_hooks(file: &Path) -> bool {
+pub(crate) async fn may_have_hooks(file: &Path) -> bool {
     let text = tokio::fs::read(file).await.unwrap_or_default();
     // What cannot be read is told by the build.
-    text.is_empty() || text.contains(&b'\\') || text.windows(10).any(|part| part == b"pre_append")
+    text.is_empty() || text.contains(&b'\\') || text.windows(7).any(|part| part == b"_append")
 }
 
 impl AsksFirst for ProjectAgents {
@@ -409,6 +410,14 @@ pub(crate) fn prompt_sources(manifest: &Manifest, agent: &manifest::Agent) -> So
 pub(crate) fn script<'m>(manifest: &'m Manifest, agent: &Agent) -> Option<&'m Script> {
     let name = agent.card.api_name.as_deref().unwrap_or_else(|| agent.model.trim_start_matches("scripted/"));
     manifest.scripts.get(name)
+}
+
+/// Refuses hooks that this version does not ask yet.
+pub(crate) fn refuse_later(manifest: &Manifest) -> Result<(), AgentError> {
+    match manifest.hooks.post_append.is_empty() {
+        true => Ok(()),
+        false => Err(AgentError::Later(vec!["`hooks.post_append` of the project".to_owned()])),
+    }
 }
 
 /// What a spec asks for and this version does not do yet is refused: a rule that nobody keeps is worse than none.

@@ -3,18 +3,24 @@
 //! A terminal sees the answer grow. When an attempt breaks off, what it said stays on the screen with a remark after it,
 //! and the next attempt begins on a new line. Whoever reads a pipe cannot be told to forget, and gets whole answers only.
 
+use std::collections::BTreeMap;
+
 use weir_engine::LiveDelta;
 use weir_engine::conversation::{self, Reader, What};
-use weir_kernel::{About, Body, Call};
+use weir_kernel::{About, Body, Call, LeftOut, ModelFailed, retries};
 use weir_models::Channel;
-use weir_types::{Event, Purpose, text_of};
+use weir_types::{CallId, Event, Purpose, text_of};
 
+use crate::asked;
 use crate::output::Out;
 use crate::report::Outcome;
-use crate::show::{printable, printable_lines, shorten};
+use crate::show::{count, printable, printable_lines, shorten, thousands};
 
 /// Columns for a remark where nobody says how many there are.
 const REMARK_COLUMNS: usize = 100;
+
+/// Columns for a call within a remark.
+const CALL_COLUMNS: usize = 40;
 
 /// Shows a session as it runs.
 pub(crate) struct Live {
@@ -26,17 +32,33 @@ pub(crate) struct Live {
     said: String,
     /// The block it was saying.
     block: Option<u32>,
+    /// What the newest request is for.
+    purpose: Purpose,
+    /// How many messages the newest request left out.
+    left_out: u64,
+    /// Calls under way, in words.
+    calls: BTreeMap<CallId, String>,
 }
 
 impl Live {
     pub(crate) fn new(me: &str) -> Self {
-        let conversation = Reader::default();
-        Self { me: me.to_owned(), own_words: 0, conversation, said: String::new(), block: None }
+        Self {
+            me: me.to_owned(),
+            own_words: 0,
+            conversation: Reader::default(),
+            said: String::new(),
+            block: None,
+            purpose: Purpose::Turn,
+            left_out: 0,
+            calls: BTreeMap::new(),
+        }
     }
 
     /// What is shown follows these calls.
     pub(crate) fn follow(&mut self, calls: &[Call]) {
         self.conversation = Reader::after(calls);
+        self.calls =
+            calls.iter().map(|call| (call.id, asked::call(&call.tool, call.input_to_run()))).collect();
     }
 
     /// The next message of ours has been seen by whoever typed it.
@@ -67,27 +89,36 @@ impl Live {
             Ok(Some(Body::AssistantMessage(message))) => self.answered(&text_of(&message.content), out),
             Ok(Some(Body::ModelFailed(failed))) => {
                 self.broken_off(out)?;
-                // What is not tried again ends the run, which tells it.
-                if failed.class.is_transient() {
-                    let again = match failed.delay_ms / 1_000 {
-                        0 => "trying again".to_owned(),
-                        seconds => format!("trying again in {seconds} s"),
-                    };
+                if let Some(then) = after_failure(self.purpose, &failed) {
                     self.remark(
-                        &format!("attempt {} failed: {}; {again}", failed.attempt, failed.message),
+                        &format!("attempt {} failed: {}; {then}", failed.attempt, failed.message),
                         out,
                     );
                 }
                 Ok(())
             }
+            Ok(Some(Body::ToolRequested(call))) => {
+                self.calls.insert(call.call, asked::call(&call.tool, &call.input));
+                self.others(event, out);
+                Ok(())
+            }
             Ok(Some(Body::ToolCompleted(done))) if done.stub => {
-                self.remark("  dry run: nothing happened; `--live-writes` lets it happen", out);
+                let call = self.calls.remove(&done.call).unwrap_or_else(|| "a call".to_owned());
+                let call = shorten(&call, CALL_COLUMNS);
+                self.remark(
+                    &format!("  dry run: nothing happened: {call}; `--live-writes` lets it happen"),
+                    out,
+                );
                 self.others(event, out);
                 Ok(())
             }
             Ok(Some(Body::SessionResumed(_))) => self.broken_off(out),
-            Ok(Some(Body::ModelRequested(requested))) if requested.params.purpose == Purpose::Summary => {
-                self.remark("summarising the older part of the conversation", out);
+            Ok(Some(Body::ModelRequested(requested))) => {
+                self.purpose = requested.params.purpose;
+                match requested.params.purpose {
+                    Purpose::Summary => self.remark("summarising the older part of the conversation", out),
+                    Purpose::Turn => self.tell_left_out(requested.context, out),
+                }
                 Ok(())
             }
             Ok(Some(Body::UserMessage(said))) => {
@@ -148,6 +179,14 @@ impl Live {
         Ok(())
     }
 
+    /// Warns when a request shows less of the conversation than the one before it.
+    fn tell_left_out(&mut self, context: Option<LeftOut>, out: &Out) {
+        let known = std::mem::replace(&mut self.left_out, context.map_or(0, |left_out| left_out.messages));
+        if let Some(left_out) = context.filter(|left_out| left_out.messages > known) {
+            out.warn(format_args!("{}", left_out_words(left_out)));
+        }
+    }
+
     fn others(&mut self, event: &Event, out: &Out) {
         for line in self.conversation.read(event) {
             let tool = line.tool.as_deref().unwrap_or("a tool");
@@ -168,5 +207,49 @@ impl Live {
         let line = printable(text);
         let line = shorten(&line, out.columns.unwrap_or(REMARK_COLUMNS));
         out.aside(format_args!("{}", out.err.dim(&line)));
+    }
+}
+
+/// What follows a failed attempt; nothing, if the end of the run tells it.
+fn after_failure(purpose: Purpose, failed: &ModelFailed) -> Option<String> {
+    match (retries(purpose, failed.class, failed.attempt), purpose) {
+        (true, _) => Some(match failed.delay_ms / 1_000 {
+            0 => "trying again".to_owned(),
+            seconds => format!("trying again in {seconds} s"),
+        }),
+        (false, Purpose::Summary) => Some("going on without a summary".to_owned()),
+        (false, Purpose::Turn) => None,
+    }
+}
+
+/// What a request leaves out, in words.
+pub(crate) fn left_out_words(left_out: LeftOut) -> String {
+    let messages = count(left_out.messages, "older message");
+    let tokens = thousands(left_out.tokens);
+    format!(
+        "{messages} (about {tokens} tokens) no longer fit: the model does not see them, and no summary replaces them"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_types::FailureClass;
+
+    use super::*;
+
+    #[test]
+    fn only_an_attempt_that_is_repeated_is_said_to_be() {
+        let then = |purpose, class, attempt, delay_ms| {
+            let (message, usage, cost) = Default::default();
+            after_failure(purpose, &ModelFailed { class, attempt, delay_ms, message, usage, cost })
+        };
+        let (turn, summary, busy) = (Purpose::Turn, Purpose::Summary, FailureClass::Overloaded);
+        assert_eq!(then(turn, busy, 1, 0).as_deref(), Some("trying again"));
+        assert_eq!(then(turn, busy, 4, 7_529).as_deref(), Some("trying again in 7 s"));
+        assert_eq!(then(turn, busy, 5, 7_529), None, "the run fails, and says so");
+        assert_eq!(then(turn, FailureClass::Auth, 1, 0), None);
+        assert_eq!(then(summary, busy, 1, 0).as_deref(), Some("trying again"));
+        assert_eq!(then(summary, busy, 2, 0).as_deref(), Some("going on without a summary"));
+        assert_eq!(then(summary, FailureClass::Invalid, 1, 0).as_deref(), Some("going on without a summary"));
     }
 }

@@ -10,6 +10,7 @@ mod commands;
 mod compiling;
 mod exit;
 mod history;
+mod hooks;
 mod host;
 mod identity;
 mod input;

@@ -17,9 +17,10 @@ use weir_tools::{Enforcement, Gate, Live, Net, Sandbox};
 
 use crate::compiling::{approvals_file, variables};
 use crate::identity::admins;
+use crate::output::Out;
 use crate::place::Found;
 use crate::project::ProjectArgs;
-use crate::show::shell;
+use crate::show::{printable, shell};
 use crate::store::blocking;
 
 /// How tools behave, on the command line.
@@ -49,6 +50,27 @@ impl ToolArgs {
             [] => Live::Nothing,
             patterns if patterns.iter().any(|pattern| pattern == "*") => Live::Everything,
             patterns => Live::Matching(patterns.to_vec()),
+        }
+    }
+
+    /// The patterns of `--live-writes` that match no tool of a build.
+    pub(crate) fn unmatched(&self, manifest: &Manifest) -> Vec<&str> {
+        let tools: Vec<_> = manifest.agents.values().flat_map(|agent| &agent.tools).collect();
+        let matches = |pattern: &String| {
+            let live = Live::Matching(vec![pattern.clone()]);
+            tools.iter().any(|tool| live.covers(&tool.name, &tool.source))
+        };
+        let patterns = self.live_writes.iter().filter(|pattern| *pattern != "*" && !matches(pattern));
+        patterns.map(String::as_str).collect()
+    }
+
+    /// Says which patterns of `--live-writes` match no tool.
+    pub(crate) fn warn_unmatched(&self, manifest: &Manifest, out: &Out) {
+        for pattern in self.unmatched(manifest) {
+            out.warn(format_args!(
+                "`--live-writes={}` matches no tool of the project; `weir tools list AGENT` shows their names and sources",
+                printable(pattern)
+            ));
         }
     }
 

@@ -115,9 +115,11 @@ impl Gate for PolicyGate {
             self.ask(|policies| {
                 let (permission, by) = (policies.may_approve(by, asker, agent), by.principal);
                 let what = format_args!("`{by}` may not approve what agent `{agent}` does for `{asker}`");
+                // Nobody is sent to a person whom four eyes, or another policy, would refuse.
+                let asks_for_itself = policies.may_approve(asker, asker, agent).allowed && asker != by;
+                let asker = if asks_for_itself { format!(", and so may `{asker}`") } else { String::new() };
                 let lacks = format_args!(
-                    "an `acl` entry with role `approve` in agents/{agent}/spec.yaml would allow it; an admin may, and so \
-                     may `{asker}` if that is a person"
+                    "an `acl` entry with role `approve` in agents/{agent}/spec.yaml would allow it; an admin may{asker}"
                 );
                 let refusal = permission.refusal(what, lacks);
                 decided(permission, format!("`{by}` may approve what agent `{agent}` does"), refusal)
@@ -252,6 +254,19 @@ mod tests {
         assert!(own.because.contains("nobody approves what they asked for themselves"), "{}", own.because);
         let stranger = may("user:eve", "user:ada");
         assert_eq!((stranger.verdict, stranger.rule.as_deref()), (Verdict::Deny, Some("grant")));
+        assert!(!stranger.because.contains("so may"), "four eyes forbid the asker: {}", stranger.because);
+    }
+
+    #[test]
+    fn whoever_may_not_approve_is_told_of_people_who_may() {
+        let advice = |four_eyes, asker: &str| {
+            let agents = [("helper".to_owned(), Agent::default())].into();
+            let text = compile(&Source { agents, four_eyes, ..Source::default() }).unwrap().text;
+            gate(&text).may_approve("user:bob".into(), asker, "helper").because
+        };
+        assert!(advice(false, "user:cyd").ends_with("an admin may, and so may `user:cyd`"));
+        assert!(advice(true, "user:cyd").ends_with("an admin may"));
+        assert!(advice(false, "serviceaccount:ci").ends_with("an admin may"), "it is no person");
     }
 
     #[test]

@@ -156,18 +156,10 @@ async fn append(
     let head = loaded.session.seq;
     let (mut session, mut draft) = (loaded.session, Draft::default());
     draft.preface(&mut session, loaded.preface);
-    if let Lifecycle::Closed(_) = session.lifecycle {
-        return Err(EngineError::Closed(address.clone()));
-    }
+    acceptable(address, &session, bodies)?;
     if !fits(&session) {
         return Ok(None);
     }
-    let at_work = session.active_run().is_some() || session.has_errands_to_run();
-    if bodies.iter().any(changes_files) && at_work {
-        return Err(EngineError::Busy(address.clone()));
-    }
-    approvals::check_all(address, &session, bodies)?;
-    errands::check_all(address, &session, bodies)?;
     let run = session.run.as_ref().map(|run| run.id);
     let about = by.about(About { run, ..About::default() });
     for body in bodies {
@@ -186,6 +178,23 @@ async fn append(
     appended.into_iter().next().map(Some).ok_or_else(|| EngineError::NoSession(address.clone()))
 }
 
+/// Whether a session that is there takes this from outside. The same whether its task is in memory or not.
+pub(crate) fn acceptable(address: &Address, session: &Session, bodies: &[Body]) -> Result<(), EngineError> {
+    match session.lifecycle {
+        Lifecycle::Closed(_) => return Err(EngineError::Closed(address.clone())),
+        Lifecycle::Halted(_) if bodies.iter().any(|body| matches!(body, Body::UserMessage(_))) => {
+            return Err(EngineError::Halted(address.clone()));
+        }
+        Lifecycle::Halted(_) | Lifecycle::Open => {}
+    }
+    let at_work = session.active_run().is_some() || session.has_errands_to_run();
+    if bodies.iter().any(changes_files) && at_work {
+        return Err(EngineError::Busy(address.clone()));
+    }
+    approvals::check_all(address, session, bodies)?;
+    errands::check_all(address, session, bodies)
+}
+
 /// Whether it decides about a call. Of two who do, the first one counts and the second one is told, whoever runs the session: it
 /// is appended right after what it was checked against, and not when the session's task comes to it.
 fn decides(body: &Body) -> bool {
@@ -193,7 +202,7 @@ fn decides(body: &Body) -> bool {
 }
 
 /// Whether it is about files, which nobody else changes while a run may: a call that is to be repeated would find others.
-pub(crate) fn changes_files(body: &Body) -> bool {
+fn changes_files(body: &Body) -> bool {
     matches!(body, Body::FileWritten(_) | Body::FileDeleted(_))
 }
 

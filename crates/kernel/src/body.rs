@@ -203,6 +203,9 @@ bodies! {
         /// The purses in which that is set aside.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         purses: Vec<Draw>,
+        /// What of the conversation it leaves out, because not all of it fits.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context: Option<LeftOut>,
     }
     /// An attempt failed.
     "model.failed" ModelFailed {
@@ -210,7 +213,8 @@ bodies! {
         class: FailureClass,
         /// Which.
         attempt: u32,
-        /// How long until the next one, if there is one.
+        /// How long until the next one; absent if it is repeated at once, or not at all.
+        #[serde(default, skip_serializing_if = "is_zero")]
         delay_ms: u64,
         /// In the provider's words.
         message: String,

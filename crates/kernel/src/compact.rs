@@ -168,14 +168,34 @@ pub fn recorded(activity: &Activity) -> (Files, Vec<String>) {
     (Files { read: activity.read.clone(), changed: activity.changed.clone() }, activity.failures.clone())
 }
 
+/// The summary that replaces what is planned: the model's words, and after them the files and failures that it may have left
+/// out. What does not fit beside the words is cut.
+pub fn with_facts(plan: &Plan, summary: &str, activity: &Activity) -> String {
+    let facts = facts(activity);
+    let room = summary_tokens_max(plan).saturating_sub(tokens::of_text(summary)).min(plan.cut.share_tokens);
+    if facts.is_empty() || room < FACTS_TOKENS_MIN {
+        return summary.to_owned();
+    }
+    // `shorten` marks what it cut, and the mark takes room.
+    let shown = render::shorten(&facts, room - FACTS_TOKENS_MIN / 2);
+    let whole = format!("{}\n{}", summary.trim_end(), shown.trim_end());
+    if tokens::of_text(&whole) > summary_tokens_max(plan) { summary.to_owned() } else { whole }
+}
+
+/// Less room than this is too little for files and failures.
+const FACTS_TOKENS_MIN: u64 = 32;
+
+/// A summary of nearly the size of what it replaces would be made again and again. Twice the limit that the model was given
+/// allows for our estimate being wrong.
+fn summary_tokens_max(plan: &Plan) -> u64 {
+    (plan.tokens / 2).min(plan.output_tokens_max.saturating_mul(2)).max(SUMMARY_TOKENS_MIN - 1)
+}
+
 /// Why a summary cannot be used, if it cannot.
 pub fn flaw(plan: &Plan, summary: &str) -> Option<&'static str> {
     if summary.trim().is_empty() {
         return Some("the summary is empty");
     }
-    let tokens = tokens::of_text(summary);
-    // A summary of nearly the size of what it replaces would be made again and again. Twice the limit that the model
-    // was given allows for our estimate being wrong.
-    let max = (plan.tokens / 2).min(plan.output_tokens_max.saturating_mul(2)).max(SUMMARY_TOKENS_MIN - 1);
-    (tokens > max).then_some("the summary is too long for what it replaces")
+    (tokens::of_text(summary) > summary_tokens_max(plan))
+        .then_some("the summary is too long for what it replaces")
 }

@@ -9,8 +9,7 @@ mod tests;
 use weir_types::{CallId, FailureClass, Json, Purpose, Stop, Timestamp};
 
 use self::asking::Step;
-pub(crate) use self::asking::retries;
-pub use self::asking::time_left_ms;
+pub use self::asking::{retries, time_left_ms};
 use self::calls::{closings, deal_with, errands};
 use crate::agent::Agent;
 use crate::body::{Outcome, Parked};

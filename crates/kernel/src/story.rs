@@ -169,6 +169,7 @@ impl Story {
             request_hash: Hash::ZERO,
             reserve: Reserve { tokens: 1_100, nano: NanoUsd(1_100_000) },
             purses: self.purses.clone(),
+            context: None,
         })
     }
 

@@ -9,7 +9,7 @@ mod tests;
 use weir_types::{NanoUsd, Seq};
 
 use crate::agent::Agent;
-use crate::body::Reserve;
+use crate::body::{LeftOut, Reserve};
 use crate::render::{self, Cut, Unit};
 use crate::session::{Compaction, Session};
 
@@ -32,6 +32,14 @@ pub struct Window {
     pub dropped_tokens: u64,
     /// The most that the shown ones take, with the summary, as estimated.
     pub tokens: u64,
+}
+
+impl Window {
+    /// What does not fit, as a request's event records it.
+    pub fn left_out(&self) -> Option<LeftOut> {
+        let left_out = LeftOut { messages: self.dropped as u64, tokens: self.dropped_tokens };
+        (self.dropped > 0).then_some(left_out)
+    }
 }
 
 /// What the conversation may take, in estimated tokens: the window without system prompt, tools and answer.

@@ -6,21 +6,21 @@ use bytes::Bytes;
 use serde::Serialize;
 use weir_engine::{EngineError, Refusal, describe};
 use weir_journal::{Expected, Journal, Key, NewEvent, PAYLOAD_MAX, Part};
+use weir_journal_sqlite::SqliteJournal;
 use weir_types::{
     BranchId, BranchName, EventId, Explain, Fault, Kind, Meta, MetaError, Position, RESERVED_STREAMS, Seq,
     StreamName, is_reserved_kind, is_reserved_stream,
 };
 
-use crate::agents::ProjectAgents;
 use crate::args::{self, branch_id};
 use crate::commands::Context;
+use crate::hooks;
 use crate::identity;
 use crate::input::Input;
 use crate::output::Out;
 use crate::project::ProjectArgs;
 use crate::report::{Failure, Outcome, Snippet};
-use crate::store::{IfAbsent, Store};
-use crate::workbench::ToolArgs;
+use crate::store::{IfAbsent, JOURNAL, Store};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -131,9 +131,23 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Outcome {
         Some(seq) => Expected::Exactly(Seq(seq)),
     };
     let key: Option<Key> = args.key.as_deref().map(args::key).transpose()?;
-    ask_hooks(&event, &branch, &args.project, context).await?;
-
-    let store = Store::open(&context.data_dir, if_absent(&branch, expected)).await?;
+    let if_absent = if_absent(&branch, expected);
+    let store = match context.data_dir.join(JOURNAL).exists() {
+        true => Some(Store::open(&context.data_dir, IfAbsent::Fail).await?),
+        false => None,
+    };
+    let journal = store.as_ref().map(|store| &store.journal);
+    if let Err(refused) = ask_hooks(&event, &branch, &args.project, journal, context).await {
+        if let Some(store) = store {
+            store.close().await;
+        }
+        return Err(refused);
+    }
+    // Nothing is made for an event that a hook refuses.
+    let store = match store {
+        Some(store) => store,
+        None => Store::open(&context.data_dir, if_absent).await?,
+    };
     let (id, part) = (event.id(), Part { expected, key, ..Part::new(branch.clone(), vec![event]) });
     let appended = append(&store, part, id).await;
     store.close().await;
@@ -141,16 +155,23 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Outcome {
     print(&branch, view, &mut context.out)
 }
 
-/// Asks whom the project wants asked before something from outside is written down.
-async fn ask_hooks(event: &NewEvent, branch: &BranchId, project: &ProjectArgs, context: &Context) -> Outcome {
-    let agents = ProjectAgents::new(&project.directory, &context.data_dir, &ToolArgs::default());
-    let Some(hooks) = agents.asked_first(None).await? else { return Ok(()) };
+/// Asks the hooks of the build and of the project.
+async fn ask_hooks(
+    event: &NewEvent,
+    branch: &BranchId,
+    project: &ProjectArgs,
+    journal: Option<&SqliteJournal>,
+    context: &Context,
+) -> Outcome {
+    let all = hooks::before_append(&project.directory, &context.data_dir, journal).await?;
     let kind = event.kind().as_str();
     let described = describe(branch, kind, event.payload(), context.identity.real());
-    match hooks.refusal(kind, &described).await {
-        Some(Refusal { hook, why }) => Err(EngineError::Refused { kind: kind.to_owned(), hook, why }.into()),
-        None => Ok(()),
+    for hooks in all {
+        if let Some(Refusal { hook, why }) = hooks.refusal(kind, &described).await {
+            return Err(EngineError::Refused { kind: kind.to_owned(), hook, why }.into());
+        }
     }
+    Ok(())
 }
 
 /// An append that expects something of a journal cannot begin one: nothing is made only to refuse it.

@@ -156,6 +156,7 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     let agents = ProjectAgents::new(&args.project.directory, &context.data_dir, &args.tools)
         .with_iterations(args.max_iterations);
     let model = agents.runnable(&built, &args.agent)?.agent.model;
+    args.tools.warn_unmatched(&built.manifest, &context.out);
     let interactive =
         args.message.is_none() && !context.out.json && stdin().is_terminal() && context.out.is_terminal();
     if args.taken.is_given() && args.files.is_none() {

@@ -67,6 +67,7 @@ pub(crate) async fn run(command: &Command, context: &mut Context) -> Outcome {
 async fn list(args: &ListArgs, context: &mut Context) -> Outcome {
     let built = args.project.build().await?;
     let agent = project::agent(&built.manifest, &args.agent, &args.project.directory)?;
+    args.tools.warn_unmatched(&built.manifest, &context.out);
     let offers = provision::offers(&built.manifest, agent);
     let gate = provision::gate(&built.manifest, admins(&context.data_dir));
     let (principal, out) = (context.identity.principal(), &mut context.out);

@@ -242,7 +242,7 @@ fn who_may_not_does_not_and_what_is_no_call_is_told() {
     assert_snapshot!(desk.show(&["approve", &calls[0], "--as", "user:eve"]), @"
     exit 3
     -- stderr
-    error: grant: `[actor]` may not approve what agent `helper` does for `[actor]`; an `acl` entry with role `approve` in agents/helper/spec.yaml would allow it; an admin may, and so may `[actor]` if that is a person
+    error: grant: `[actor]` may not approve what agent `helper` does for `[actor]`; an `acl` entry with role `approve` in agents/helper/spec.yaml would allow it; an admin may, and so may `[actor]`
     help: ask an administrator of the data directory; nothing was done
     ");
     assert_eq!(

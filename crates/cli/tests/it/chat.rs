@@ -330,3 +330,69 @@ fn what_a_killed_process_left_is_answered_first() {
     note: something is still unanswered; that comes first
     ");
 }
+
+/// An agent with a narrow window whose summaries fail.
+fn narrow() -> Weir {
+    let weir = Weir::new();
+    weir.write(
+        "agents/helper/spec.yaml",
+        "name: helper\nmodel: scripted/demo\nlimits: { context_tokens: 3600, output_tokens: 200 }\n",
+    );
+    let script = "replies:\n  - when: { summarize: true }\n    error: overloaded\n  - say: understood\n";
+    weir.write("models/demo.yaml", script);
+    weir
+}
+
+#[test]
+fn messages_that_no_longer_fit_are_told() {
+    let weir = narrow();
+    let long = "word ".repeat(240);
+    let session = weir.say(&long);
+    let warned = (0..20).find_map(|_| {
+        let ran = weir.run(&["chat", "helper", "--session", &session, "-m", &long]);
+        assert_eq!(ran.code, 0, "{ran}");
+        ran.stderr.contains("no longer fit").then_some(ran.stderr)
+    });
+    let warned = warned.expect("a window of 3,600 tokens does not take 20 messages of 300");
+    assert!(warned.contains("older message"), "{warned}");
+    // The summary that would have replaced them was tried twice: the second time promises no third.
+    assert!(warned.contains("attempt 1 failed: the script fails here: overloaded; trying again"), "{warned}");
+    assert!(
+        warned.contains("attempt 2 failed: the script fails here: overloaded; going on without a summary"),
+        "{warned}"
+    );
+    let shown = weir.json(&["session", "show", &session]);
+    assert!(shown["left_out"]["messages"].as_u64().unwrap() > 0, "{shown}");
+    assert!(weir.show(&["session", "show", &session]).contains("no longer fit"));
+    let events = weir.ok(&["cat", "--stream", &format!("session:{session}"), "--format", "json"]);
+    let events: Vec<serde_json::Value> =
+        events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let requested = events.iter().filter(|event| event["kind"] == "model.requested").collect::<Vec<_>>();
+    let newest = requested.last().unwrap();
+    assert_eq!(newest["payload"]["context"], shown["left_out"], "{newest}");
+    assert!(requested[0]["payload"].get("context").is_none(), "everything fits at first");
+}
+
+#[test]
+fn a_dry_run_says_which_call_it_is_and_patterns_that_match_nothing_are_told() {
+    let weir = Weir::new();
+    weir.write(
+        "agents/helper/spec.yaml",
+        "name: helper\nmodel: scripted/demo\ntools: [ { name: tools/notify, access: write } ]\n",
+    );
+    weir.write(
+        "tools/notify.ts",
+        "import { defineTool } from 'weir';\n\
+         export default defineTool({ name: 'notify', description: 'Tells someone.', parameters: { to: { type: 'string' } }, execute: async () => 'told' });\n",
+    );
+    let script = "replies:\n  - when: { tool: notify }\n    say: done\n  - call: [ { tool: notify, input: { to: ada } }, { tool: notify, input: { to: bob } } ]\n";
+    weir.write("models/demo.yaml", script);
+    let ran = weir.run(&["chat", "helper", "-m", "go", "--live-writes=tools/notfy"]);
+    for to in ["ada", "bob"] {
+        let expected = format!("dry run: nothing happened: notify {{\"to\":\"{to}\"}}; `--live-writes`");
+        assert!(ran.stderr.contains(&expected), "{ran}");
+    }
+    assert!(ran.stderr.contains("`--live-writes=tools/notfy` matches no tool"), "{ran}");
+    let ran = weir.run(&["chat", "helper", "-m", "go", "--live-writes=tools/*"]);
+    assert!(!ran.stderr.contains("dry run") && !ran.stderr.contains("matches no tool"), "{ran}");
+}

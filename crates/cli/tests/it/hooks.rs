@@ -252,3 +252,74 @@ fn hooks_that_only_react_are_not_there_yet() {
     let ran = say(&project, "hello");
     assert_eq!(ran.error(), (2, "cli::not-supported-yet".to_owned()), "{ran}");
 }
+
+/// A copy of the process's command, from a directory that is no project.
+fn elsewhere(project: &Project, args: &[&str]) -> Ran {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let data = project.weir.data();
+    let mut command = project.weir.command();
+    command.current_dir(elsewhere.path()).args(args).arg("--data-dir").arg(data).arg("--json");
+    Ran::from(command.output().unwrap())
+}
+
+#[test]
+fn an_append_is_asked_about_wherever_it_is_run_from() {
+    let hooks = json!([{"script": "hooks/check.ts", "kinds": ["note.added"]}]);
+    let refuses =
+        "export default (event: any) => (event.payload?.t === 'forbidden' ? { refuse: 'no' } : undefined);\n";
+    let append = |text: &str| {
+        let payload = json!({ "t": text }).to_string();
+        ["append", "--stream", "n", "--kind", "note.added", "--payload", &payload].map(str::to_owned)
+    };
+    for deployed in [false, true] {
+        let project = project(&hooks);
+        project.write("hooks/check.ts", refuses);
+        project.weir.ok(&["build"]);
+        if deployed {
+            project.weir.ok(&["deploy", "latest"]);
+            // What new sessions begin with counts, whatever the files say meanwhile.
+            project.write("weir.yaml", &json!({"project": "p"}).to_string());
+        }
+        let ran = |text: &str| elsewhere(&project, &append(text).each_ref().map(String::as_str));
+        refused(&ran("forbidden"));
+        assert_eq!(ran("welcome").code, 0, "deployed: {deployed}");
+        assert_eq!(project.run(&["count", "--stream", "n"]).stdout.trim(), "1");
+    }
+}
+
+#[test]
+fn an_append_is_asked_about_where_only_the_data_directory_is_left() {
+    let project = project(&json!([{"script": "hooks/check.ts"}]));
+    project.write("hooks/check.ts", "export default () => ({ refuse: 'never' });\n");
+    project.weir.ok(&["build"]);
+    let data = project.weir.path().join("elsewhere/data");
+    std::fs::create_dir_all(data.parent().unwrap()).unwrap();
+    std::fs::rename(project.weir.data(), &data).unwrap();
+    let append = |extra: &str| {
+        let mut command = project.weir.command();
+        command.current_dir(data.parent().unwrap()).args(["append", "-s", "n", "-k", "note.added", "--json"]);
+        command.arg("--data-dir").arg(&data).args(extra.split_whitespace());
+        Ran::from(command.output().unwrap())
+    };
+    refused(&append(""));
+    // A program is approved for the project's directory, and nobody knows where that is now.
+    let program = json!([{"run": "cat"}]);
+    project.write("weir.yaml", &json!({"project": "p", "hooks": {"pre_append": program}}).to_string());
+    project.weir.ok(&["build", "--yes", "--data-dir", data.to_str().unwrap()]);
+    assert_eq!(append("").error(), (2, "cli::no-hooks".to_owned()));
+}
+
+#[test]
+fn an_append_refuses_hooks_that_are_not_asked_yet() {
+    let project = project(&json!([]));
+    let hooks = json!({"post_append": [{"run": "tee -a post.log", "kinds": ["note.added"]}]});
+    project.write("weir.yaml", &json!({"project": "p", "hooks": hooks}).to_string());
+    let ran = project.run(&["append", "--stream", "n", "--kind", "note.added", "--json"]);
+    assert_eq!(ran.error(), (2, "cli::not-supported-yet".to_owned()), "{ran}");
+    assert!(!project.weir.data().exists(), "nothing was made");
+    project.weir.run(&["build", "--yes"]);
+    assert_eq!(
+        elsewhere(&project, &["append", "--stream", "n", "--kind", "note.added"]).error(),
+        (2, "cli::not-supported-yet".to_owned())
+    );
+}

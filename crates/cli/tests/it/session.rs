@@ -84,7 +84,7 @@ fn a_session_at_a_glance() {
     usage      331 tokens in, 18 out
     cost       $0.00
     ");
-    assert_snapshot!(weir.mask(&weir.json(&["session", "show", &session]).to_string()), @r#"{"version":1,"id":"[id]","branch":"main","agent":"helper","manifest":"[hash]","principal":"[actor]","title":"Clock","labels":{"team":"time"},"status":"idle","pid":null,"began":"[time]","updated":"[time]","seq":17,"branches":["main"],"runs":1,"requests":2,"stop":"end","usage":{"input_tokens":331,"output_tokens":18,"cache_read_tokens":0,"cache_write_tokens":0},"cost_usd":0.0,"open_calls":[]}"#);
+    assert_snapshot!(weir.mask(&weir.json(&["session", "show", &session]).to_string()), @r#"{"version":1,"id":"[id]","branch":"main","agent":"helper","manifest":"[hash]","principal":"[actor]","title":"Clock","labels":{"team":"time"},"status":"idle","pid":null,"began":"[time]","updated":"[time]","seq":17,"branches":["main"],"runs":1,"requests":2,"left_out":null,"stop":"end","usage":{"input_tokens":331,"output_tokens":18,"cache_read_tokens":0,"cache_write_tokens":0},"cost_usd":0.0,"open_calls":[]}"#);
 }
 
 #[test]

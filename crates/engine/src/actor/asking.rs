@@ -9,11 +9,11 @@ use weir_journal::now;
 use weir_kernel::compact::{self, Plan};
 use weir_kernel::render::{self, Frame};
 use weir_kernel::{
-    AssistantMessage, ContextCompacted, IterationStarted, ModelFailed, ModelRequested, Params, TextDelta,
-    tokens, window,
+    AssistantMessage, ContextCompacted, IterationStarted, LeftOut, ModelFailed, ModelRequested, Params,
+    TextDelta, retries, tokens, window,
 };
 use weir_models::{ModelError, Piece};
-use weir_types::{Answer, FailureClass, Hash, NanoUsd, Request, Seq, Stop, Timestamp, text_of};
+use weir_types::{Answer, FailureClass, Hash, NanoUsd, Purpose, Request, Seq, Stop, Timestamp, text_of};
 
 use super::commit::Committed;
 use super::waiting::until;
@@ -69,7 +69,9 @@ impl Actor {
             output_tokens_max: agent.output_tokens_max(),
         };
         let request = render::request(&self.session, frame, &window.ranges, window.cut);
-        let asked = Asked { begin, attempt, request, ranges: window.ranges, cut: window.cut, plan: None };
+        let left_out = window.left_out();
+        let asked =
+            Asked { begin, attempt, request, ranges: window.ranges, left_out, cut: window.cut, plan: None };
         self.ask(runnable, asked).await
     }
 
@@ -86,7 +88,8 @@ impl Actor {
         }
         let request = compact::request(&self.session, &api_name(runnable), &plan);
         let ranges = vec![[plan.from, plan.through]];
-        let asked = Asked { begin, attempt, request, ranges, cut: plan.cut, plan: Some(plan) };
+        let asked =
+            Asked { begin, attempt, request, ranges, left_out: None, cut: plan.cut, plan: Some(plan) };
         self.ask(runnable, asked).await
     }
 
@@ -181,6 +184,7 @@ impl Actor {
             request_hash,
             reserve: window::reserve_for(&self.session, agent, estimated_tokens, request.output_tokens_max),
             purses: paid.iter().map(|paid| paid.draw.clone()).collect(),
+            context: asked.left_out,
         })
     }
 
@@ -251,6 +255,7 @@ impl Actor {
             return self.happened(failed, duration_ms);
         }
         let (files, failures) = compact::recorded(&self.session.activity);
+        let summary = compact::with_facts(plan, &summary, &self.session.activity);
         let compacted = ContextCompacted {
             through: plan.through,
             tokens_before: plan.tokens,
@@ -269,7 +274,12 @@ impl Actor {
         let Some(asking) = self.stop_asking() else { return };
         let usage = error.usage.unwrap_or_default();
         let cost = asking.price.map_or(NanoUsd(0), |price| price.of(usage));
-        let delay = self.delay(&error, asking.attempt);
+        let purpose = if asking.plan.is_some() { Purpose::Summary } else { Purpose::Turn };
+        // The last attempt promises no other.
+        let delay = match retries(purpose, error.class, asking.attempt) {
+            true => self.delay(&error, asking.attempt),
+            false => Duration::ZERO,
+        };
         let failed = ModelFailed {
             class: error.class,
             attempt: asking.attempt,
@@ -283,9 +293,6 @@ impl Actor {
 
     /// As long as the provider says; else twice as long as the last time, and never all at the same moment.
     fn delay(&self, error: &ModelError, attempt: u32) -> Duration {
-        if !error.class.is_transient() {
-            return Duration::ZERO;
-        }
         if let Some(delay) = error.retry_after {
             return delay.min(DELAY_MAX);
         }
@@ -356,6 +363,7 @@ struct Asked {
     attempt: u32,
     request: Request,
     ranges: Vec<[Seq; 2]>,
+    left_out: Option<LeftOut>,
     cut: render::Cut,
     plan: Option<Plan>,
 }

@@ -14,7 +14,7 @@ use super::{Actor, Command, Flow, Owed, Release, Reply, Resume, Standing, Stay};
 use crate::approvals;
 use crate::draft::Nature;
 use crate::error::EngineError;
-use crate::input::changes_files;
+use crate::input::acceptable;
 use crate::outcome::Outcome;
 use crate::store::import_to_halt;
 
@@ -191,21 +191,11 @@ impl Actor {
     }
 
     fn acceptable(&self, bodies: &[Body]) -> Result<(), EngineError> {
-        let address = || self.address.clone();
         let creates = matches!(bodies.first(), Some(Body::SessionCreated(_)));
-        let any = |kind: fn(&Body) -> bool| bodies.iter().any(kind);
-        let at_work = self.session.active_run().is_some() || self.session.has_errands_to_run();
-        if any(changes_files) && at_work {
-            return Err(EngineError::Busy(address()));
-        }
-        match (&self.session.created, &self.session.lifecycle) {
-            (None, _) if !creates => Err(EngineError::NoSession(address())),
-            (Some(_), _) if creates => Err(EngineError::Exists(address())),
-            (_, Lifecycle::Closed(_)) => Err(EngineError::Closed(address())),
-            (_, Lifecycle::Halted(_)) if any(|body| matches!(body, Body::UserMessage(_))) => {
-                Err(EngineError::Halted(address()))
-            }
-            _ => approvals::check_all(&self.address, &self.session, bodies),
+        match &self.session.created {
+            None if !creates => Err(EngineError::NoSession(self.address.clone())),
+            Some(_) if creates => Err(EngineError::Exists(self.address.clone())),
+            _ => acceptable(&self.address, &self.session, bodies),
         }
     }
 

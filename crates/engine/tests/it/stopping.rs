@@ -368,3 +368,23 @@ async fn what_a_request_led_to_is_found_by_it() {
         world.events(&address).await.into_iter().filter(|event| event.kind.as_str() == "session.resumed");
     assert!(resumed.last().unwrap().meta.as_str().contains(r#""actor":"user:boss""#));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_message_for_a_halted_session_is_refused_whether_its_task_is_in_memory_or_not() {
+    let world = World::new();
+    world.agent("helper", vec![on_user("", "yes")], &[]);
+    let process = world.start().await;
+    let address = process.engine.new_address();
+    process.engine.begin(&address, new("helper"), said("hello")).await.unwrap();
+    process.engine.settle(&address).await.unwrap();
+    process.engine.halt(&address, "lunch", "user:test").await.unwrap();
+    // Its task is there for a while; a process that has just begun has none.
+    let other = world.start().await;
+    for engine in [&process.engine, &other.engine] {
+        assert_eq!(engine.post(&address, said("hello?")).await.unwrap_err().code(), "engine::halted");
+        // What happens is told all the same: a halt is about words.
+        engine.signal(&address, "tick", weir_types::Json::null(), "user:test").await.unwrap();
+    }
+    assert!(!world.kinds(&address).await.join(" ").contains("user.message session.halted user.message"));
+    assert_eq!(world.kinds(&address).await.iter().filter(|kind| *kind == "user.message").count(), 1);
+}

@@ -1,6 +1,8 @@
 //! A turn from its message to its answer, and what is written down on the way.
 
 use weir_engine::StopReason;
+use weir_models::scripted::Reply;
+use weir_types::FailureClass;
 
 use crate::kit::*;
 
@@ -64,4 +66,19 @@ async fn whoever_says_something_is_told_where_that_is() {
         let payload = String::from_utf8_lossy(&event.payload);
         assert!(event.kind.as_str() == "user.message" && payload.contains(text), "{event:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_failed_attempt_promises_no_other() {
+    let world = World::new();
+    world.agent("busy", vec![Reply { error: Some(FailureClass::Overloaded), ..Reply::default() }], &[]);
+    let process = world.start().await;
+    let address = process.engine.new_address();
+    process.engine.begin(&address, new("busy"), said("hello")).await.unwrap();
+    assert_eq!(process.engine.settle(&address).await.unwrap().stop, StopReason::Failed);
+    let failed =
+        world.events(&address).await.into_iter().filter(|event| event.kind.as_str() == "model.failed");
+    let delays: Vec<bool> =
+        failed.map(|event| event.payload.windows(8).any(|part| part == b"delay_ms")).collect();
+    assert_eq!(delays, [true, true, true, true, false]);
 }

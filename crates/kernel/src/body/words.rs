@@ -138,6 +138,15 @@ pub struct Params {
     pub estimated_tokens: u64,
 }
 
+/// What of a conversation a request leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Messages and answers; an answer counts once, with the results of its calls.
+    pub messages: u64,
+    /// What they would have taken, as estimated.
+    pub tokens: u64,
+}
+
 /// The most a call may use and cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reserve {

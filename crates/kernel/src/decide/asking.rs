@@ -15,7 +15,7 @@ const ATTEMPTS_MAX: u32 = 5;
 const SUMMARY_ATTEMPTS_MAX: u32 = 2;
 
 /// Whether a failed attempt is followed by another.
-pub(crate) fn retries(purpose: Purpose, class: FailureClass, attempt: u32) -> bool {
+pub fn retries(purpose: Purpose, class: FailureClass, attempt: u32) -> bool {
     let max = match purpose {
         Purpose::Turn => ATTEMPTS_MAX,
         Purpose::Summary => SUMMARY_ATTEMPTS_MAX,

@@ -128,6 +128,9 @@ fn run_kinds() -> Vec<BoxedStrategy<Body>> {
             request_hash: hash(),
             reserve: (any::<u64>(), nano()).prop_map(|(tokens, nano)| Reserve { tokens, nano }),
             purses: vec((text(), any::<bool>()).prop_map(|(scope, shared)| Draw { scope, shared }), 0..3),
+            context: option::of(
+                (any::<u64>(), any::<u64>()).prop_map(|(messages, tokens)| LeftOut { messages, tokens })
+            ),
         }),
         body!(ModelFailed {
             class: class(),

@@ -13,7 +13,7 @@ use crate::{bodies, runner};
 
 /// The fields of each kind. Beyond page 6: `usage` and `cost` of `model.failed` and `context.compacted`, because failed
 /// attempts and summaries are paid for too, and `on_interrupt` of `tool.requested`, because only the spec knows it. Purses count
-/// more than money, so what is about them names the rest; `purses` of `model.requested` says where its reservation has to be settled. `history` of
+/// more than money, so what is about them names the rest; `purses` of `model.requested` says where its reservation has to be settled, and `context` what of the conversation it leaves out. `history` of
 /// `user.message` marks what a client says was said before the session began. `session.released` is let go of by a process that stops.
 #[rustfmt::skip]
 const FIELDS: [(&str, &str); 46] = [
@@ -29,7 +29,7 @@ const FIELDS: [(&str, &str); 46] = [
     ("external.signal", "name data"),
     ("run.started", "run trigger lane"),
     ("iteration.started", "n"),
-    ("model.requested", "model attempt prompt tools window params request_hash reserve purses"),
+    ("model.requested", "model attempt prompt tools window params request_hash reserve purses context"),
     ("model.failed", "class attempt delay_ms message usage cost"),
     ("text.delta", "channel block attempt offset delta"),
     ("assistant.message", "content stop usage cost model provider_id"),

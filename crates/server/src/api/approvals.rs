@@ -13,6 +13,7 @@ use weir_kernel::Scope;
 use weir_types::{BranchId, BranchName, CallId, Seq, StreamName};
 
 use super::page::{cursor, limit, place};
+use super::streams::present;
 use super::{Asking, BranchQuery};
 use crate::access;
 use crate::app::App;
@@ -91,8 +92,10 @@ impl From<Approval> for ApprovalView {
 #[serde(deny_unknown_fields)]
 struct Decide {
     decision: Word,
-    /// Arguments to run instead, with `allow`. They must be allowed, and the agent is told.
+    /// Arguments to run instead, with `allow`. They must be allowed, and the agent is told. `null` is one that no tool takes;
+    /// leave the field out to approve the call as it is.
     #[schema(value_type = Value, required = false)]
+    #[serde(default, deserialize_with = "present")]
     input: Option<weir_types::Json>,
     /// Why, with `deny`; the agent is told.
     #[schema(max_length = 4000)]

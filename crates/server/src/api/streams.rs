@@ -131,7 +131,9 @@ struct New {
 }
 
 /// `null` is a payload, too.
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<weir_types::Json>, D::Error> {
+pub(super) fn present<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<weir_types::Json>, D::Error> {
     weir_types::Json::deserialize(deserializer).map(Some)
 }
 

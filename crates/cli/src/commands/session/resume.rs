@@ -64,6 +64,7 @@ async fn resume(args: &Args, asker: Asker, host: &Host, out: &mut Out) -> Outcom
         // What is wrong with the agent's files is shown with their lines.
         let built = args.project.build().await?;
         project::agent(&built.manifest, &created.agent, &args.project.directory)?;
+        args.tools.warn_unmatched(&built.manifest, out);
     }
     let before = Came::of(&address, &session).run;
     let mut talk = Talk::after(host, address.clone(), session.seq).by(asker.by);

@@ -6,15 +6,17 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use weir_engine::{Address, Outcome as Came, Rebuilt, StopReason};
 use weir_journal::{Journal, OfKind, Status};
-use weir_kernel::{Session, kind};
+use weir_kernel::{Body, LeftOut, Session, kind};
 use weir_types::{
-    BranchId, BranchName, Explain, Fault, Hash, Json, Kind, Seq, SessionId, TimeError, Timestamp, Usage,
+    BranchId, BranchName, Explain, Fault, Hash, Json, Kind, Purpose, Seq, SessionId, TimeError, Timestamp,
+    Usage,
 };
 use weir_workspace::Files;
 
 use super::overview::{self, OpenCall};
 use crate::commands::{Context, fs};
 use crate::host::Host;
+use crate::live::left_out_words;
 use crate::output::Out;
 use crate::project::ProjectArgs;
 use crate::report::Outcome;
@@ -137,6 +139,8 @@ struct View<'a> {
     branches: Vec<String>,
     runs: u64,
     requests: u64,
+    /// What the newest request left out of the conversation, because not all of it fits.
+    left_out: Option<LeftOut>,
     stop: Option<StopReason>,
     usage: Usage,
     cost_usd: f64,
@@ -167,7 +171,7 @@ async fn show(host: &Host, address: &Address, out: &mut Out) -> Outcome {
     let branches = host.journal.branches(&branch.stream).await?;
     let branches: Vec<String> = branches.into_iter().map(|branch| branch.name.to_string()).collect();
     let runs = count(&*host.journal, &branch, kind("run.started")).await?;
-    let requests = count(&*host.journal, &branch, kind("model.requested")).await?;
+    let (requests, left_out) = requests(&*host.journal, &branch).await?;
     let runner = host.engine.runner(address).await?;
     let calls = overview::open_calls(&session);
     if out.json {
@@ -189,6 +193,7 @@ async fn show(host: &Host, address: &Address, out: &mut Out) -> Outcome {
             branches,
             runs,
             requests,
+            left_out,
             stop: came.run.filter(|_| runner.is_none()).map(|_| came.stop),
             usage: session.totals.usage,
             cost_usd: session.totals.cost.as_usd(),
@@ -208,6 +213,9 @@ async fn show(host: &Host, address: &Address, out: &mut Out) -> Outcome {
         .map_or_else(String::new, |latest| format!(", the latest: {latest}"));
     rows.push(("runs", format!("{}{latest}", thousands(runs))));
     rows.push(("requests", thousands(requests)));
+    if let Some(left_out) = left_out {
+        rows.push(("left out", left_out_words(left_out)));
+    }
     rows.push(("usage", overview::tokens(session.totals.usage)));
     rows.push(("cost", session.totals.cost.to_string()));
     overview::print(&rows, &calls, out)
@@ -221,6 +229,23 @@ fn status_words(session: &Session, runner: Option<Option<u32>>) -> String {
         (Status::Running, None) => format!("{status}, but nobody runs it: see `weir session resume`"),
         _ => status.to_string(),
     }
+}
+
+/// How many requests for an answer or a summary there were, and what the newest one for an answer left out.
+async fn requests(journal: &impl Journal, branch: &BranchId) -> Outcome<(u64, Option<LeftOut>)> {
+    let mut pages = OfKind::new(journal, branch, kind("model.requested"));
+    let (mut count, mut left_out) = (0, None);
+    while let Some(page) = pages.next().await? {
+        count += page.len() as u64;
+        for event in &page {
+            if let Ok(Some(Body::ModelRequested(requested))) = Body::decode(&event.kind, &event.payload)
+                && requested.params.purpose == Purpose::Turn
+            {
+                left_out = requested.context;
+            }
+        }
+    }
+    Ok((count, left_out))
 }
 
 async fn count(journal: &impl Journal, branch: &BranchId, kind: Kind) -> Outcome<u64> {

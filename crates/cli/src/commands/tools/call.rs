@@ -156,6 +156,7 @@ pub(crate) async fn run(args: &CallArgs, context: &mut Context) -> Outcome {
     // What is wrong with the agent's files is shown with their lines, before anything is made.
     let built = args.project.build().await?;
     project::agent(&built.manifest, &args.agent, &args.project.directory)?;
+    args.tools.warn_unmatched(&built.manifest, &context.out);
     let store = context.store_or_new().await?;
     let journal = Arc::new(store.journal);
     let project = ProjectAgents::new(&args.project.directory, &context.data_dir, &args.tools)

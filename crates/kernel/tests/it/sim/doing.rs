@@ -328,6 +328,7 @@ impl Sim {
             request_hash: Hash::ZERO,
             reserve,
             purses: vec![],
+            context: None,
         });
         true
     }
