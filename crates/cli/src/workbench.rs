@@ -7,9 +7,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use weir_blobs::Blobs;
 use weir_compiler::{Command, refusal};
-use weir_engine::{
-    CredentialFile, Equipped, HookMeans, MayStart, Program, TOOL_DEADLINE, Workshop, provision,
-};
+use weir_engine::{CredentialFile, Equipped, HookMeans, MayStart, Program, Workshop, provision};
 use weir_mcp::Connections;
 use weir_secrets::{Places, Redactor};
 use weir_spec::{Manifest, manifest};
@@ -151,7 +149,7 @@ impl Workbench {
             live: self.live.clone(),
             sandbox: Arc::clone(&self.sandbox),
             net: self.net.clone(),
-            deadline: TOOL_DEADLINE,
+            deadline: weir_spec::TOOL_TIMEOUT,
             connections: self.connections.clone(),
             may_start: Arc::new(Approved { directory: self.directory.clone() }),
             credentials: self.credentials.clone(),

@@ -1,5 +1,6 @@
 //! Everything that was read and found, as one manifest.
 
+mod class;
 mod naming;
 mod tools;
 

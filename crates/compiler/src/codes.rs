@@ -39,6 +39,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("build::skill-tool", "a skill needs a tool that its agent does not list"),
     ("build::too-deep", "directories or schemas are nested too deep"),
     ("build::too-much", "the project has too many files, or too many bytes"),
+    ("build::unknown-access", "nothing says whether a tool only reads"),
     ("build::unknown-tool", "a server has no tool of a name in `only`"),
     ("build::unreadable", "a file of the project cannot be read"),
 ];

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_policy::{Agent, AgentRole, Condition, Example, LoopRole, Outcome, Rule, Sample, Source, Test};
 use weir_spec::manifest::{self, Manifest};
 use weir_spec::{Access, Approval, Diagnostic, Mode, Principal, Role, Sources, Verdict, builtin_names};
-use weir_types::{Effect, Json, Level, Risk};
+use weir_types::{Effect, Json, Level, Risk, wildcard};
 
 use self::places::Places;
 use crate::builtin;
@@ -39,7 +39,7 @@ fn unknown_tools(manifest: &Manifest, sources: &Sources) -> Vec<Diagnostic> {
     let mut known: BTreeSet<&str> = tools.flat_map(|tool| [tool.name.as_str(), &tool.source]).collect();
     known.extend(builtin::ALL.iter().flat_map(|builtin| [builtin.entry, builtin.name]));
     let is_known = |pattern: &str| match pattern.contains('*') {
-        true => known.iter().any(|name| is_like(name, pattern)),
+        true => known.iter().any(|name| wildcard::matches(pattern, name)),
         false => known.contains(pattern),
     };
     let named = sources.project.rule_places.iter().flat_map(|places| &places.tools);
@@ -55,17 +55,6 @@ fn unknown_tools(manifest: &Manifest, sources: &Sources) -> Vec<Diagnostic> {
         Diagnostic::error("build::rule-tool", "weir.yaml", tool.span, message, help).warning()
     };
     unknown.map(tell).collect()
-}
-
-/// Whether a name is as a pattern says, in which `*` stands for anything.
-fn is_like(name: &str, pattern: &str) -> bool {
-    match pattern.split_once('*') {
-        None => name == pattern,
-        Some((before, after)) => name.strip_prefix(before).is_some_and(|rest| {
-            let mut ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
-            ends.any(|at| is_like(&rest[at..], after))
-        }),
-    }
 }
 
 /// A manifest in the words of `policy`.
@@ -172,7 +161,7 @@ fn example(example: &weir_spec::Example, manifest: &Manifest) -> Example {
     Example { calls }
 }
 
-/// How strict the gate is with this very call.
+/// How strict the gate is with this very call, as `weir_tools::Toolbox::strictness` says.
 fn strictness(tool: &manifest::Tool, input: &Json) -> (Effect, Risk) {
     let method = input.to_value().get("method").and_then(|method| Some(method.as_str()?.to_owned()));
     let method = method.as_deref().unwrap_or("GET");
@@ -180,7 +169,7 @@ fn strictness(tool: &manifest::Tool, input: &Json) -> (Effect, Risk) {
     if tool.name == "http" && tool.source == "http" && looks {
         return (Effect::Read, Risk::Low);
     }
-    (tool.effect, if tool.effect == Effect::Read { Risk::Low } else { tool.risk })
+    (tool.effect, tool.risk)
 }
 
 /// The entry that a tool of the program belongs to.

@@ -118,4 +118,4 @@ pub use tools::{Function, Functions, Tools, get_time};
 pub use unstored::{NOT_STORED, Unstored};
 pub use watch::{Update, Updates};
 pub use weir_types::StopReason;
-pub use workshop::{Equipped, TOOL_DEADLINE, Workshop};
+pub use workshop::{Equipped, Workshop};

@@ -1,10 +1,11 @@
 //! From a manifest to the tools of an agent: what each entry offers, and who may use it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_kernel::Allowance;
 use weir_spec::manifest::{self, Manifest, Source};
-use weir_spec::{Access, Scope};
+use weir_spec::{Access, SCRIPT_CPU, Scope};
 use weir_tools::{Builtin, Bundle, Gate, Kind, Level, Module, Offer};
 use weir_types::{Effect, OnInterrupt, Risk, ToolDefinition};
 
@@ -97,6 +98,8 @@ fn offer(manifest: &Manifest, tool: &manifest::Tool) -> Option<Offer> {
         effect: tool.effect,
         risk: tool.risk,
         hosts: tool.hosts.clone(),
+        timeout: tool.timeout_ms.map(Duration::from_millis),
+        cpu: Some(tool.cpu_ms.map_or(SCRIPT_CPU, Duration::from_millis)),
     })
 }
 
@@ -131,6 +134,8 @@ fn reading_on() -> Offer {
         effect: Effect::Read,
         risk: Risk::Low,
         hosts: Vec::new(),
+        timeout: None,
+        cpu: None,
     }
 }
 

@@ -15,9 +15,6 @@ use crate::credentials::{CredentialFile, Credentials};
 use crate::provision;
 use crate::servers::{AgentServers, MayStart, Means};
 
-/// How long one call of a tool may take, unless someone says otherwise.
-pub const TOOL_DEADLINE: Duration = Duration::from_secs(120);
-
 /// What every agent's tools are made with.
 #[derive(Clone)]
 pub struct Workshop {
@@ -31,7 +28,7 @@ pub struct Workshop {
     pub sandbox: Arc<Sandbox>,
     /// The network, as far as tools may reach it.
     pub net: Net,
-    /// How long one call may take.
+    /// How long one call may take, unless its entry says otherwise.
     pub deadline: Duration,
     /// Connections to MCP servers.
     pub connections: Connections,

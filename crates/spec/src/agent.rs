@@ -16,6 +16,12 @@ use crate::{Access, Approval, McpServer, Principal, Role, SecretRef};
 /// Iterations of a run when the spec says nothing.
 pub const ITERATIONS_DEFAULT: u64 = 10;
 
+/// How long one call of a tool may take when the spec says nothing.
+pub const TOOL_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How much processor time one call of a script may use when the spec says nothing.
+pub const SCRIPT_CPU: Duration = Duration::from_secs(10);
+
 /// The built-in tools an agent can be given.
 pub const BUILTIN_TOOLS: &[&str] = &["fs", "edit", "bash", "http", "memory", "get_time"];
 
@@ -97,9 +103,13 @@ static TOOL: Shape = Shape {
         optional(
             "access",
             Kind::Word(|| words(Access::WORDS)),
-            "The highest level it is offered at; `read` by default.",
+            "The highest level it is offered at. Left out, a built-in tool is offered for reading, a server only with the tools that it calls read-only, and a script counts as a write.",
         ),
-        optional("only", Kind::Some(&Kind::Text), "Fewer tools than the server offers."),
+        optional(
+            "only",
+            Kind::Some(&Kind::Text),
+            "Fewer tools than the server offers. Several entries of one server, each with tools of its own, may differ in `access` and all else but `env`.",
+        ),
         optional("approval", Kind::Word(|| words(APPROVALS)), "Whether someone has to approve every call."),
         optional(
             "effect",
@@ -120,6 +130,16 @@ static TOOL: Shape = Shape {
             "env",
             Kind::Map(&format::VARIABLE, &Kind::Format(&format::SECRET)),
             "The environment of a server that is started here. Values are references such as `env:NAME`.",
+        ),
+        optional(
+            "timeout",
+            Kind::Duration,
+            "How long one call may take, from `100ms` to `1h`; `2m` by default. Another agent has `limits` instead.",
+        ),
+        optional(
+            "cpu",
+            Kind::Duration,
+            "How much processor time one call of a script may use, from `100ms` to `10m`; `10s` by default.",
         ),
     ],
     choice: Choice::One(&["name", "server"]),
@@ -206,8 +226,8 @@ pub struct ToolEntry {
     pub name: Spanned<String>,
     /// What that stands for.
     pub source: ToolSource,
-    /// The highest level it is offered at.
-    pub access: Access,
+    /// The highest level it is offered at, if the author says.
+    pub access: Option<Access>,
     /// The tools of a server that are offered; all of them, if absent.
     pub only: Option<Vec<Spanned<String>>>,
     /// Whether calls need approval, whatever the rules say.
@@ -220,6 +240,10 @@ pub struct ToolEntry {
     pub hosts: Vec<String>,
     /// The environment of a server that is started here.
     pub env: BTreeMap<String, SecretRef>,
+    /// How long one call may take.
+    pub timeout: Option<Duration>,
+    /// How much processor time one call of a script may use.
+    pub cpu: Option<Duration>,
 }
 
 /// Where a tool comes from.
@@ -321,6 +345,19 @@ impl SkillRef {
         let path = format!("{namespace}/{name}");
         let all = [registry, namespace, name, version].into_iter().all(fits);
         all.then(|| Self::Registry { registry: registry.to_owned(), path, version: version.to_owned() })
+    }
+}
+
+impl ToolEntry {
+    /// The highest level it is offered at. A script of which the author says nothing may write.
+    pub fn ceiling(&self) -> Access {
+        self.access.unwrap_or(match (&self.source, self.effect) {
+            (ToolSource::Script(_), None) => Access::Write,
+            (
+                ToolSource::Script(_) | ToolSource::Builtin(_) | ToolSource::Agent(_) | ToolSource::Mcp(_),
+                _,
+            ) => Access::Read,
+        })
     }
 }
 

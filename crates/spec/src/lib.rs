@@ -61,8 +61,8 @@ mod yaml;
 
 pub use access::{Access, Acl, Approval, Credential, CredentialKind, Role};
 pub use agent::{
-    AclEntry, AgentSpec, BUILTIN_TOOLS, ITERATIONS_DEFAULT, Limits, Skill, SkillRef, ToolEntry, ToolSource,
-    builtin_names,
+    AclEntry, AgentSpec, BUILTIN_TOOLS, ITERATIONS_DEFAULT, Limits, SCRIPT_CPU, Skill, SkillRef,
+    TOOL_TIMEOUT, ToolEntry, ToolSource, builtin_names,
 };
 pub use codes::CODES;
 pub use diagnostic::{Diagnostic, Related, Severity, Span, Spanned, sort};

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use weir_types::{Hash, ModelCard};
 
+pub(crate) use self::agent::millis;
 pub use self::agent::{Agent, Identity, Limits, Loop, Tool};
 pub use self::error::ManifestError;
 pub use self::source::{Definition, McpSource, Module, ScriptTool, Skill, SkillTool, Source, Transport};

@@ -31,6 +31,8 @@ fn tool(name: &str) -> Tool {
         approval: None,
         hosts: vec!["a.example".to_owned()],
         env: BTreeMap::from([("A".to_owned(), SecretRef::Env("A".to_owned()))]),
+        timeout_ms: Some(60_000),
+        cpu_ms: Some(5_000),
     }
 }
 

@@ -1,6 +1,7 @@
 //! A tool as an agent has it: what the model sees, where it comes from, and how strict to be with it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_types::{Effect, Json, Level, Risk, ToolDefinition};
 
@@ -24,6 +25,10 @@ pub struct Offer {
     pub risk: Risk,
     /// The hosts it may reach, where that is for us to say.
     pub hosts: Vec<String>,
+    /// How long one call may take, if not as long as the calls of other tools.
+    pub timeout: Option<Duration>,
+    /// How much processor time one call of a script may use; all of its time, if absent.
+    pub cpu: Option<Duration>,
 }
 
 /// The four kinds of tools.

@@ -30,7 +30,7 @@ use weir_types::{Json, Level, Outcome};
 use self::console::Console;
 use self::host::{Event, FETCHES_AT_ONCE, Reach};
 use self::pool::{Full, Pool};
-use self::vm::{Call, Ended, Role};
+use self::vm::{Call, Ended, Role, Stop};
 use crate::call::{Done, Failed, Started};
 use crate::net::Net;
 use crate::offer::Offer;
@@ -79,6 +79,7 @@ pub(crate) async fn call(
         hosts: offer.hosts.as_slice().into(),
         may_write: offer.access == Level::Write,
         deadline: setup.deadline,
+        cpu: offer.cpu.unwrap_or(setup.deadline),
         cancelled: started.cancelled.clone(),
     };
     let (running, ended) = run(task).await?;
@@ -102,6 +103,7 @@ pub async fn judge(bundle: &Arc<Bundle>, event: &Json, deadline: Duration) -> Re
         hosts: [].into(),
         may_write: false,
         deadline,
+        cpu: deadline,
         cancelled: CancellationToken::new(),
     };
     let (running, ended) = run(task).await?;
@@ -121,6 +123,8 @@ struct Task<'a> {
     hosts: Arc<[String]>,
     may_write: bool,
     deadline: Duration,
+    /// How much processor time it may use.
+    cpu: Duration,
     cancelled: CancellationToken,
 }
 
@@ -153,6 +157,7 @@ async fn run(task: Task<'_>) -> Result<(Running, Option<Ended>), Failed> {
         },
         events: inbox,
         stopped: Arc::clone(&stop.stopped),
+        cpu: task.cpu,
     };
     let (tell, told) = oneshot::channel();
     // Not one of the runtime's own threads: those have to end with it, and have a stack that is not for us to say.
@@ -209,7 +214,16 @@ impl Running {
                 let class = if fault.is_memory { "memory" } else { "script" };
                 Err(self.failed(class, &fault.told(bundle)))
             }
-            Some(Ended::Stopped(fault)) => Err(self.late(fault.as_ref(), bundle)),
+            Some(Ended::Stopped(Stop::Outside, fault)) => Err(self.late(fault.as_ref(), bundle)),
+            Some(Ended::Stopped(Stop::Cpu(limit), fault)) => {
+                let (near, seconds) = (near(fault.as_ref()), limit.as_secs_f64());
+                let message = format!(
+                    "{}: stopped after {seconds:.1} s of processor time{near}; it may run for ever, and `cpu` in the tool's entry sets \
+                     this limit",
+                    bundle.entry
+                );
+                Err(self.failed("limit", &message))
+            }
             Some(Ended::Never) => {
                 let message = "it waits for a promise that nothing can settle any more: no request and no timer is left";
                 Err(self.failed("script", &format!("{}: {message}", bundle.entry)))
@@ -219,9 +233,7 @@ impl Running {
     }
 
     fn late(&self, fault: Option<&fault::Fault>, bundle: &Bundle) -> Failed {
-        // The interpreter knows the function it was stopped in, and the line only roughly.
-        let near = fault.and_then(|fault| fault.places.first());
-        let near = near.map_or_else(String::new, |place| format!(" (it was near {place})"));
+        let near = near(fault);
         let seconds = self.time.as_secs_f64();
         self.failed("timeout", &format!("{}: not done after {seconds:.1} s{near}", bundle.entry))
     }
@@ -235,6 +247,12 @@ impl Running {
         };
         Failed { class: class.to_owned(), message, outcome, log: self.console.lines() }
     }
+}
+
+/// Where a script was stopped. The interpreter knows the function, and the line only roughly.
+fn near(fault: Option<&fault::Fault>) -> String {
+    let place = fault.and_then(|fault| fault.places.first());
+    place.map_or_else(String::new, |place| format!(" (it was near {place})"))
 }
 
 /// Stops a script when nobody waits for it any more.

@@ -49,7 +49,7 @@ pub struct Setup {
     pub sandbox: Arc<Sandbox>,
     /// The network, as far as tools may reach it.
     pub net: Net,
-    /// How long one call may take.
+    /// How long one call may take, unless its offer says otherwise.
     pub deadline: Duration,
 }
 
@@ -197,11 +197,12 @@ impl Toolbox {
     pub fn execute(&self, permit: Permit) -> impl Future<Output = Result<Done, Failed>> + Send + use<> {
         let started = permit.into_started();
         let tool = self.tools.get(&started.tool).cloned();
-        let setup = self.setup.clone();
+        let mut setup = self.setup.clone();
         async move {
             let Some(tool) = tool else {
                 return Err(Failed::new("missing", format!("there is no tool `{}`", started.tool)));
             };
+            setup.deadline = tool.offer.timeout.unwrap_or(setup.deadline);
             if started.stub {
                 return Ok(pretend(&tool.offer, &started));
             }
@@ -261,9 +262,13 @@ fn redacted_failure(failed: Failed, redact: &dyn Redact) -> Failed {
     Failed { message: redact.words(failed.message), log, ..failed }
 }
 
-/// What only looks does little harm, whatever else its tool can do.
+/// A call of a built-in tool that only reads does little harm, whatever else its tool can do. A server may ask for confirmation of
+/// a read.
 fn risk_of(offer: &Offer, effect: Effect) -> Risk {
-    if effect == Effect::Read { Risk::Low } else { offer.risk }
+    match offer.kind {
+        Kind::Builtin(_) if effect == Effect::Read => Risk::Low,
+        Kind::Builtin(_) | Kind::Script(_) | Kind::Server { .. } | Kind::Agent(_) => offer.risk,
+    }
 }
 
 /// Calls that change files go one after another.

@@ -35,6 +35,7 @@ mod time;
 mod tool;
 mod usage;
 mod who;
+pub mod wildcard;
 
 pub use block::{Block, Sent, Source, View, text_of};
 pub use catalog::{Catalog, CatalogError, ModelCard, Wire};

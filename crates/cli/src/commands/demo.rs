@@ -269,8 +269,8 @@ async fn approve(tour: &mut Tour<'_>) -> Outcome<String> {
     let within = tour.data_dir.parent().unwrap_or(Path::new("."));
     let spec = within.join("my-agents/agents/helper/spec.yaml");
     let text = std::fs::read_to_string(&spec).map_err(DemoError::from)?;
-    let line = text.lines().find(|line| line.contains("- name: tools/count_words"));
-    let careful = "  - { name: tools/count_words, approval: always }";
+    let line = text.lines().find(|line| line.contains("- { name: tools/count_words"));
+    let careful = "  - { name: tools/count_words, access: read, approval: always }";
     let text = text.replace(line.unwrap_or_default(), careful);
     std::fs::write(&spec, text).map_err(DemoError::from)?;
     tour.line(&format!("agents/helper/spec.yaml: {}", careful.trim()))?;

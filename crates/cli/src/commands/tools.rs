@@ -4,7 +4,7 @@ mod call;
 
 use serde::Serialize;
 use weir_engine::provision;
-use weir_tools::{Builtin, Gate, Kind, Level, Live, Offer, Request};
+use weir_tools::{Builtin, Decision, Gate, Kind, Level, Live, Offer, Request, Step};
 use weir_types::{Effect, Json, Risk, Verdict};
 
 use crate::commands::Context;
@@ -47,10 +47,12 @@ struct View<'a> {
     access: &'static str,
     effect: Effect,
     risk: Risk,
-    /// The highest level that the principal may use it at; none, if they may not.
+    /// The highest level that the principal holds on it, whatever rules say; none, if they hold nothing.
     grant: Option<&'static str>,
-    /// Whether calls really happen.
+    /// Whether calls really happen: they are neither denied nor stubbed.
     live: bool,
+    /// What denies calls without arguments: `grant`, or a rule; nothing, if they may happen.
+    denied_by: Option<String>,
     source: &'a str,
     description: &'a str,
     parameters: &'a Json,
@@ -72,7 +74,8 @@ async fn list(args: &ListArgs, context: &mut Context) -> Outcome {
     let gate = provision::gate(&built.manifest, admins(&context.data_dir));
     let (principal, out) = (context.identity.principal(), &mut context.out);
     let live = args.tools.live();
-    let views = offers.iter().map(|offer| view(offer, granted(&*gate, principal, &args.agent, offer), &live));
+    let asker = Asker { gate: &*gate, principal, agent: &args.agent };
+    let views = offers.iter().map(|offer| view(offer, &asker, &live));
     if out.json {
         return views.into_iter().try_for_each(|view| out.object(&view));
     }
@@ -84,17 +87,19 @@ async fn list(args: &ListArgs, context: &mut Context) -> Outcome {
     table::print(["NAME", "KIND", "ACCESS", "EFFECT", "RISK", "GRANT", "CALLS", "SOURCE"], &rows, out)
 }
 
-fn view<'a>(offer: &'a Offer, grant: Option<&'static str>, live: &Live) -> View<'a> {
+fn view<'a>(offer: &'a Offer, asker: &Asker<'_>, live: &Live) -> View<'a> {
     let (name, source) = (offer.definition.name.as_str(), offer.source.as_str());
     let writes = offer.effect != Effect::Read;
+    let denied_by = asker.denied_by(offer);
     View {
         name,
         kind: offer.kind.as_str(),
         access: offer.access.as_str(),
         effect: offer.effect,
         risk: offer.risk,
-        grant,
-        live: !writes || offer.is_contained() || live.covers(name, source),
+        grant: asker.grant(offer).map(Level::as_str),
+        live: denied_by.is_none() && (!writes || offer.is_contained() || live.covers(name, source)),
+        denied_by,
         source,
         description: &offer.definition.description,
         parameters: &offer.definition.schema,
@@ -109,22 +114,57 @@ fn row(view: &View<'_>) -> [String; 8] {
         view.effect.as_str().to_owned(),
         view.risk.as_str().to_owned(),
         view.grant.unwrap_or("none").to_owned(),
-        if view.live { "live" } else { "stubbed" }.to_owned(),
+        match (&view.denied_by, view.live) {
+            (Some(_), _) => "denied",
+            (None, true) => "live",
+            (None, false) => "stubbed",
+        }
+        .to_owned(),
         printable(view.source).into_owned(),
     ]
 }
 
-/// What the gate lets someone do with a tool, at most.
-fn granted(gate: &dyn Gate, principal: &str, agent: &str, offer: &Offer) -> Option<&'static str> {
-    if let Kind::Builtin(Builtin::ResultRead) = offer.kind {
-        // It comes with the results themselves.
-        return Some(Level::Read.as_str());
+/// Whose calls are looked at.
+struct Asker<'a> {
+    gate: &'a dyn Gate,
+    principal: &'a str,
+    agent: &'a str,
+}
+
+impl Asker<'_> {
+    /// The highest level that they hold on a tool, whatever rules say.
+    fn grant(&self, offer: &Offer) -> Option<Level> {
+        if let Kind::Builtin(Builtin::ResultRead) = offer.kind {
+            // It comes with the results themselves.
+            return Some(Level::Read);
+        }
+        let holds = |effect| !lacks_access(&self.decide(offer, effect));
+        match (holds(Effect::Write), holds(Effect::Read)) {
+            (true, _) => Some(Level::Write),
+            (false, true) => Some(Level::Read),
+            (false, false) => None,
+        }
     }
-    let input = Json::empty_object();
-    let allows = |effect: Effect| {
-        let request = Request {
-            principal,
-            agent,
+
+    /// What denies a call without arguments.
+    fn denied_by(&self, offer: &Offer) -> Option<String> {
+        let denial = |effect| {
+            let decision = self.decide(offer, effect);
+            (decision.verdict == Verdict::Deny).then(|| decision.rule.unwrap_or_default())
+        };
+        match offer.kind {
+            Kind::Builtin(Builtin::ResultRead) => None,
+            // What a request does is in its method.
+            Kind::Builtin(Builtin::Http) => denial(offer.effect).filter(|_| denial(Effect::Read).is_some()),
+            Kind::Builtin(_) | Kind::Script(_) | Kind::Server { .. } | Kind::Agent(_) => denial(offer.effect),
+        }
+    }
+
+    fn decide(&self, offer: &Offer, effect: Effect) -> Decision {
+        let input = Json::empty_object();
+        self.gate.decide(&Request {
+            principal: self.principal,
+            agent: self.agent,
             tool: &offer.definition.name,
             source: &offer.source,
             callee: offer.callee(),
@@ -134,12 +174,13 @@ fn granted(gate: &dyn Gate, principal: &str, agent: &str, offer: &Offer) -> Opti
             access: offer.access,
             groups: &[],
             approved_by: None,
-        };
-        gate.decide(&request).verdict != Verdict::Deny
-    };
-    match (allows(Effect::Write), allows(Effect::Read)) {
-        (true, _) => Some(Level::Write.as_str()),
-        (false, true) => Some(Level::Read.as_str()),
-        (false, false) => None,
+        })
     }
+}
+
+/// Whether it was access that denied, and not a rule that happens to be called `grant`.
+fn lacks_access(decision: &Decision) -> bool {
+    decision.verdict == Verdict::Deny
+        && decision.rule.as_deref() == Some(Step::Grant.as_str())
+        && decision.because.starts_with("grant:")
 }

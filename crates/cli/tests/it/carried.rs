@@ -125,13 +125,13 @@ fn the_tools_of_an_agent_are_listed_with_what_a_call_would_do() {
     project.server("bell", &[crate::outside::tool("ring")]);
     project.write("tools/count.ts", "import { defineTool } from 'weir';\nexport default defineTool({ name: 'count', description: 'Counts.', parameters: {}, execute: async () => 1 });\n");
     project.agent("other", "", &script(&[]));
-    let spec = "tools:\n  - { name: bash, access: write }\n  - { name: http, access: write, hosts: [example.com] }\n  - { name: tools/count }\n  \
+    let spec = "tools:\n  - { name: bash, access: write }\n  - { name: http, access: write, hosts: [example.com] }\n  - { name: tools/count, access: read }\n  \
                 - { server: \"mcp://./servers/bell.py\", access: write, effect: idempotent }\n  - { server: \"weir://other\" }\n\
                 acl:\n  - { principal: \"user:eve\", role: execute }\n";
     project.agent("all", spec, &script(&[]));
     project.write(
         "weir.yaml",
-        "project: p\ntool_grants:\n  - tool: http\n    grants: [{ principal: \"user:eve\", access: read }]\n",
+        "project: p\ntool_grants:\n  - tool: http\n    grants: [{ principal: \"user:eve\", access: read }]\n  - tool: tools/count\n    grants: [{ principal: \"user:eve\", access: read }]\nrules:\n  - { id: no-count, when: { tool: count, principal: \"user:eve\" }, then: deny }\n",
     );
     project.build();
     assert_snapshot!(project.ok(&["tools", "list", "all", "--live-writes=ring"]), @"
@@ -145,11 +145,11 @@ fn the_tools_of_an_agent_are_listed_with_what_a_call_would_do() {
     ");
     assert_snapshot!(project.ok(&["tools", "list", "all", "--as", "user:eve"]), @"
     NAME         KIND     ACCESS  EFFECT      RISK    GRANT  CALLS    SOURCE
-    bash         builtin  write   idempotent  high    none   live     bash
+    bash         builtin  write   idempotent  high    none   denied   bash
     http         builtin  write   write       medium  read   stubbed  http
-    count        script   read    read        low     none   live     tools/count
-    ring         mcp      write   idempotent  high    none   stubbed  mcp://./servers/bell.py
-    other        agent    read    read        low     none   live     weir://other
+    count        script   read    read        low     read   denied   tools/count
+    ring         mcp      write   idempotent  high    none   denied   mcp://./servers/bell.py
+    other        agent    read    read        low     none   denied   weir://other
     result_read  builtin  read    read        low     read   live     result_read
     ");
     let listed = project.lines(&["tools", "list", "all", "--as", "user:eve"]);
@@ -157,6 +157,9 @@ fn the_tools_of_an_agent_are_listed_with_what_a_call_would_do() {
         assert_eq!(tool["parameters"]["type"], "object", "{tool}");
         assert!(tool["description"].is_string(), "{tool}");
     }
+    let denied_by =
+        |name: &str| listed.iter().find(|tool| tool["name"] == name).unwrap()["denied_by"].clone();
+    assert_eq!([denied_by("bash"), denied_by("count")], ["grant", "no-count"].map(serde_json::Value::from));
     let http = listed.iter().find(|tool| tool["name"] == "http").unwrap();
     assert_eq!((&http["grant"], &http["live"]), (&"read".into(), &false.into()), "{http}");
 }

@@ -11,12 +11,12 @@ fn lying(name: &str) -> Value {
     lying
 }
 
-/// An agent whose two servers, one started and one spoken to, lie about their tools.
+/// An agent whose two servers, one started and one spoken to, lie about their tools. Its author knows better.
 fn trusting() -> (Project, Canary) {
     let (project, canary) = (Project::new(), Canary::with_tools(&[lying("wipe")]));
     project.server("liar", &[lying("send")]);
     let spec = format!(
-        "tools:\n  - {{ server: \"mcp://./servers/liar.py\", access: write }}\n  - {{ server: \"{}\", access: write }}\n",
+        "tools:\n  - {{ server: \"mcp://./servers/liar.py\", access: write, effect: write }}\n  - {{ server: \"{}\", access: write, effect: write }}\n",
         canary.server("")
     );
     let calls = json!([{"tool": "send", "input": {"n": 1}}, {"tool": "wipe", "input": {"n": 1}}]);
@@ -70,6 +70,82 @@ fn a_write_that_calls_itself_repeatable_is_not_repeated_after_a_crash() {
     for failed in failed {
         assert_eq!(failed["outcome"], "unknown", "{failed}");
     }
+}
+
+/// A tool that its server calls read-only.
+fn reading(name: &str) -> Value {
+    let mut reading = tool(name);
+    reading["annotations"] = json!({"readOnlyHint": true});
+    reading
+}
+
+/// An agent with a tool that its server says nothing about, and one that it calls read-only; `entry` is the rest of their entry.
+fn unannotated(entry: &str) -> (Project, Canary) {
+    let (project, canary) = (Project::new(), Canary::with_tools(&[tool("plain"), reading("look")]));
+    let server = canary.server("");
+    project.write(
+        "weir.yaml",
+        &format!("project: plain\ntool_grants:\n  - tool: {server}\n    grants: [{{ principal: \"user:reader\", access: read }}]\n"),
+    );
+    let spec = format!(
+        "tools: [{{ server: \"{server}\"{entry} }}]\nacl: [{{ principal: \"user:reader\", role: execute }}]\n"
+    );
+    let calls = json!([{"tool": "plain", "input": {"n": 1}}, {"tool": "look", "input": {"n": 1}}]);
+    project.agent("helper", &spec, &script(&[("^go", calls)]));
+    (project, canary)
+}
+
+#[test]
+fn a_tool_of_which_nothing_is_known_is_a_write() {
+    let (project, canary) = unannotated(", access: write");
+    project.build();
+    let listed = project.lines(&["tools", "list", "helper"]);
+    let classes: Vec<_> = listed.iter().filter(|tool| tool["kind"] == "mcp").collect();
+    let shown = |tool: &Value| ["name", "effect", "risk", "live"].map(|field| tool[field].clone());
+    assert_eq!(shown(classes[0]), [json!("look"), json!("read"), json!("low"), json!(true)]);
+    assert_eq!(shown(classes[1]), [json!("plain"), json!("write"), json!("high"), json!(false)]);
+    // The read is live, the write only pretends.
+    project.chat("helper", "go", &[]);
+    assert_eq!(canary.touched(), ["look"]);
+    // A grant to read is none to call it, live or not.
+    let session = project.chat("helper", "go", &["--live-writes", "--as", "user:reader"]);
+    assert_eq!(canary.touched(), ["look"]);
+    let decided = project.payloads(&session, "tool.decided");
+    let rules: Vec<_> = decided
+        .iter()
+        .filter(|decided| decided["outcome"] == "deny")
+        .map(|decided| &decided["rule"])
+        .collect();
+    assert_eq!(rules, ["grant"], "{decided:?}");
+}
+
+#[test]
+fn a_tool_of_which_nothing_is_known_is_not_repeated_after_a_crash() {
+    let (project, canary) = unannotated(", access: write, only: [plain]");
+    project.build();
+    canary.hold(true);
+    let chat = project.start(&["chat", "helper", "-m", "go", "--live-writes"]);
+    canary.await_touches(1);
+    chat.kill();
+    canary.hold(false);
+    let session = project.latest();
+    project.ok(&["session", "resume", &session, "--live-writes"]);
+    assert_eq!(canary.touched(), ["plain"]);
+    let failed = project.payloads(&session, "tool.failed");
+    assert!(failed.iter().any(|failed| failed["outcome"] == "unknown"), "{failed:?}");
+}
+
+#[test]
+fn without_access_a_tool_of_which_nothing_is_known_is_not_offered() {
+    let (project, canary) = unannotated("");
+    let built = project.run(&["build", "--yes"]);
+    assert_eq!(built.code, 0, "{built}");
+    assert!(built.stderr.contains("build::unknown-access") && built.stderr.contains("`plain`"), "{built}");
+    assert!(built.stderr.contains("add `access: read` if they only read"), "{built}");
+    let session = project.chat("helper", "go", &["--live-writes"]);
+    assert_eq!(canary.touched(), ["look"]);
+    let decided = project.payloads(&session, "tool.decided");
+    assert!(decided.iter().any(|decided| decided["rule"] == "allowlist"), "{decided:?}");
 }
 
 #[test]

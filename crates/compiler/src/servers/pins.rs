@@ -17,6 +17,8 @@ pub(crate) struct Offered {
     pub(crate) pins: Pinned,
     /// All that it has, for whoever names something else.
     pub(crate) names: Vec<String>,
+    /// Whether it was asked, or only weir.lock.
+    pub(crate) was_asked: bool,
 }
 
 /// The tools of a server as they are to be pinned from now on; `None` when there is a problem, which is told.
@@ -53,7 +55,7 @@ pub(crate) fn pin(
         return None;
     }
     let names = answer.iter().map(|definition| definition.name.clone()).collect();
-    Some(Offered { pins: said, names })
+    Some(Offered { pins: said, names, was_asked: true })
 }
 
 fn from_lock(wanted: &Wanted, locked: Option<&Pinned>, problems: &mut Vec<Diagnostic>) -> Option<Offered> {
@@ -65,7 +67,7 @@ fn from_lock(wanted: &Wanted, locked: Option<&Pinned>, problems: &mut Vec<Diagno
     };
     let pinned = locked.iter().filter(|(name, _)| wanted.wants(name));
     let pins = pinned.map(|(name, pin)| (name.clone(), pin.clone())).collect();
-    Some(Offered { pins, names: locked.keys().cloned().collect() })
+    Some(Offered { pins, names: locked.keys().cloned().collect(), was_asked: false })
 }
 
 /// What changed at the server since it was pinned. What an author newly names with `only` is no change of the server,

@@ -26,7 +26,7 @@ async fn everything_a_project_has_is_in_its_manifest() {
         ),
         (
             "agents/helper/spec.yaml",
-            "name: helper\nmodel: scripted/demo\ndescription: Helps.\ntools:\n  - name: get_time\n  - name: fs\n  - name: tools/lookup-weather\n  - server: mcp://./servers/notes.sh\n    access: write\n    env: { TOKEN: file:token }\n  - server: weir://researcher\nskills: [./skills/cite]\nacl: [{ principal: \"group:all\", role: execute }]\n",
+            "name: helper\nmodel: scripted/demo\ndescription: Helps.\ntools:\n  - name: get_time\n  - name: fs\n  - { name: tools/lookup-weather, access: read }\n  - server: mcp://./servers/notes.sh\n    access: write\n    env: { TOKEN: file:token }\n  - server: weir://researcher\nskills: [./skills/cite]\nacl: [{ principal: \"group:all\", role: execute }]\n",
         ),
         ("agents/helper/SOUL.md", "Be kind.\n"),
         ("agents/helper/skills/cite/SKILL.md", "---\nname: cite\ndescription: Cites.\n---\nCite.\n"),
@@ -79,7 +79,7 @@ async fn everything_a_project_has_is_in_its_manifest() {
             ("fs_search", "fs", Effect::Read, Risk::Low),
             ("lookup_weather", "tools/lookup-weather", Effect::Read, Risk::Low),
             // What providers do not take is `_`, and who comes second is called by its server's name.
-            ("add_note", notes, Effect::Write, Risk::High),
+            ("add_note", notes, Effect::Write, Risk::Medium),
             ("notes__get_time", notes, Effect::Write, Risk::High),
             ("researcher", "weir://researcher", Effect::Read, Risk::Low),
         ]
@@ -112,40 +112,134 @@ async fn everything_a_project_has_is_in_its_manifest() {
     );
 }
 
+/// Tools that differ in what their server says about them.
+const ANNOTATED: &str = r#"[{"name":"look","inputSchema":{}},{"name":"sure","inputSchema":{},"annotations":{"readOnlyHint":true}},{"name":"change","inputSchema":{},"annotations":{"readOnlyHint":false}},{"name":"wipe","inputSchema":{},"annotations":{"destructiveHint":true}},{"name":"add","inputSchema":{},"annotations":{"readOnlyHint":false,"destructiveHint":false}},{"name":"careful","inputSchema":{},"annotations":{"readOnlyHint":true,"requires_confirmation":true}}]"#;
+
+/// The tools that entries make of them, and what is told.
+async fn offered(tools: &str, entries: &str) -> (Vec<String>, Vec<String>) {
+    let spec = format!("{}tools: [{entries}]\n", HELPER.1);
+    let project = Project::new(&[(HELPER.0, &spec), ("servers/x.sh", &server(tools))]);
+    let built = project.build(Mode::Online).await;
+    let told = told(&built);
+    let tools = built.built.map(|built| built.manifest.agents["helper"].tools.clone()).unwrap_or_default();
+    let shown = tools.iter().map(|tool| {
+        format!("{} {:?} {:?} {:?}", tool.name, tool.access, tool.effect, tool.risk).to_lowercase()
+    });
+    (shown.collect(), told)
+}
+
 #[tokio::test]
 async fn access_is_the_highest_level_an_entry_offers() {
-    let tools = r#"[{"name":"look","inputSchema":{}},{"name":"sure","inputSchema":{},"annotations":{"readOnlyHint":true}},{"name":"change","inputSchema":{},"annotations":{"readOnlyHint":false}},{"name":"wipe","inputSchema":{},"annotations":{"destructiveHint":true}},{"name":"meek","inputSchema":{},"annotations":{"readOnlyHint":true,"idempotentHint":true,"destructiveHint":false}}]"#;
     let names = async |entry: &str| {
-        let spec = format!(
-            "{}tools: [{{ server: \"mcp://./servers/x.sh\", {entry} }}, {{ name: memory }}]\n",
-            HELPER.1
-        );
-        let project = Project::new(&[(HELPER.0, &spec), ("servers/x.sh", &server(tools))]);
-        let built = project.build(Mode::Online).await;
-        assert_eq!(told(&built), [""; 0]);
-        let tools = built.built.unwrap().manifest.agents["helper"].tools.clone();
-        tools
-            .iter()
-            .map(|tool| format!("{} {:?} {:?}", tool.name, tool.effect, tool.risk))
-            .collect::<Vec<_>>()
+        let entries = format!("{{ server: \"mcp://./servers/x.sh\", {entry} }}, {{ name: memory }}");
+        let (tools, told) = offered(ANNOTATED, &entries).await;
+        assert_eq!(told, [""; 0]);
+        let memory = ["memory_search read read low", "memory_related read read low"];
+        let at = tools.len() - memory.len();
+        assert_eq!(tools[at..], memory);
+        tools[..at].to_vec()
     };
-    let memory = ["memory_search Read Low", "memory_related Read Low"];
     // The author's word that it reads is taken, unless the server says otherwise.
-    let read = ["look Read Low", "meek Read Low", "sure Read Low"];
-    assert_eq!(names("access: read").await, [&read[..], &memory].concat());
-    // The server's word that it reads, can be repeated or destroys nothing is not.
-    let all = |how: &str| ["change", "look", "meek", "sure", "wipe"].map(|name| format!("{name} {how}"));
-    let memory = memory.map(str::to_owned);
-    assert_eq!(names("access: write").await, [&all("Write High")[..], &memory].concat());
     assert_eq!(
-        names("access: write, effect: idempotent").await,
-        [&all("Idempotent High")[..], &memory].concat()
+        names("access: read").await,
+        ["careful read read high", "look read read low", "sure read read low"]
+    );
+    // A tool is a write unless its server calls it read-only.
+    assert_eq!(
+        names("access: write").await,
+        [
+            "add write write medium",
+            "careful write read high",
+            "change write write high",
+            "look write write high",
+            "sure write read low",
+            "wipe write write high",
+        ]
+    );
+    // With `effect` the author speaks for all of them.
+    let all = |how: [&str; 6]| {
+        let names = ["add", "careful", "change", "look", "sure", "wipe"].into_iter().zip(how);
+        names.map(|(name, how)| format!("{name} {how}")).collect::<Vec<_>>()
+    };
+    let [medium, high] = ["write idempotent medium", "write idempotent high"];
+    assert_eq!(names("access: write, effect: idempotent").await, all([medium, high, high, high, high, high]));
+    let [low, medium, high] = ["read read low", "read read medium", "read read high"];
+    assert_eq!(names("effect: read").await, all([low, high, low, low, low, medium]));
+}
+
+#[tokio::test]
+async fn without_access_only_what_a_server_calls_read_only_is_offered() {
+    let (tools, told) = offered(ANNOTATED, "{ server: \"mcp://./servers/x.sh\" }").await;
+    assert_eq!(tools, ["careful read read high", "sure read read low"]);
+    assert_eq!(
+        told,
+        [
+            "build::unknown-access agents/helper/spec.yaml:4 tools of this server are left out, as it does not call them read-only and the entry has no `access`: `look`"
+        ]
+    );
+    let writing = r#"[{"name":"change","inputSchema":{},"annotations":{"readOnlyHint":false}}]"#;
+    let (tools, told) = offered(writing, "{ server: \"mcp://./servers/x.sh\" }").await;
+    assert_eq!(tools, [""; 0]);
+    assert_eq!(told.len(), 1, "{told:?}");
+    // A script says nothing about itself.
+    let script = TOOL.replace("lookup_weather", "x");
+    let check = async |entry: &str, expected: (Access, Effect, Risk), warnings: usize| {
+        let spec = format!("{}tools: [{entry}]\n", HELPER.1);
+        let project = Project::new(&[(HELPER.0, &spec), ("tools/x.ts", &script)]);
+        let compiled = project.build(Mode::Offline).await;
+        let warned = compiled.diagnostics.iter().filter(|told| told.code == "build::unknown-access").count();
+        assert_eq!((warned, compiled.diagnostics.len()), (warnings, warnings), "{entry}");
+        let tool = compiled.built.unwrap().manifest.agents["helper"].tools[0].clone();
+        assert_eq!((tool.access, tool.effect, tool.risk), expected, "{entry}");
+    };
+    check("{ name: tools/x }", (Access::Write, Effect::Write, Risk::High), 1).await;
+    check("{ name: tools/x, access: write }", (Access::Write, Effect::Write, Risk::High), 0).await;
+    check("{ name: tools/x, access: read }", (Access::Read, Effect::Read, Risk::Low), 0).await;
+    check("{ name: tools/x, effect: read }", (Access::Read, Effect::Read, Risk::Low), 0).await;
+}
+
+#[tokio::test]
+async fn entries_of_one_server_differ_in_all_but_what_belongs_to_the_server() {
+    let server = "server: \"mcp://./servers/x.sh\"";
+    let (tools, told) = offered(
+        ANNOTATED,
+        &format!(
+            "{{ {server}, access: read, only: [look, sure] }}, {{ {server}, access: write, only: [wipe] }}"
+        ),
+    )
+    .await;
+    assert_eq!(told, [""; 0]);
+    assert_eq!(tools, ["look read read low", "sure read read low", "wipe write write high"]);
+    let (_, told) = offered(
+        ANNOTATED,
+        &format!(
+            "{{ {server}, access: read, only: [look] }}, {{ {server}, access: write, only: [wipe, look] }}"
+        ),
+    )
+    .await;
+    assert!(
+        told.contains(
+            &"spec::duplicate-tool agents/helper/spec.yaml:4 `look` of this server is here twice".to_owned()
+        ),
+        "{told:?}"
     );
 }
 
 #[tokio::test]
+async fn times_are_in_the_manifest_only_where_they_are_written() {
+    let spec =
+        format!("{}tools: [{{ name: bash, access: write, timeout: 10m }}, {{ name: get_time }}]\n", HELPER.1);
+    let project = Project::new(&[(HELPER.0, &spec)]);
+    let built = project.build(Mode::Offline).await.built.unwrap();
+    let tools = &built.manifest.agents["helper"].tools;
+    assert_eq!((tools[0].timeout_ms, tools[1].timeout_ms), (Some(600_000), None));
+    let text = String::from_utf8(built.bytes).unwrap();
+    assert_eq!((text.matches("timeout_ms").count(), text.matches("cpu_ms").count()), (1, 0));
+}
+
+#[tokio::test]
 async fn servers_are_asked_once_however_many_agents_list_them() {
-    let entry = "tools: [{ server: \"mcp://./servers/x.sh\" }]\n";
+    let entry = "tools: [{ server: \"mcp://./servers/x.sh\", access: read }]\n";
     let counting =
         server(r#"[{"name":"a","inputSchema":{}}]"#).replacen("#!/bin/sh\n", "#!/bin/sh\necho >> asked\n", 1);
     let spec = |name: &str| format!("name: {name}\nmodel: offline/echo\ndescription: d\n{entry}");

@@ -8,7 +8,7 @@ use crate::project::{HELPER, Project, everything_below, server, told};
 fn marking() -> Project {
     let program = server(r#"[{"name":"a","inputSchema":{"type":"object"}}]"#);
     let program = program.replacen("#!/bin/sh\n", "#!/bin/sh\ntouch started\n", 1);
-    let spec = format!("{}tools: [{{ server: \"mcp://./servers/x.sh\" }}]\n", HELPER.1);
+    let spec = format!("{}tools: [{{ server: \"mcp://./servers/x.sh\", access: read }}]\n", HELPER.1);
     Project::new(&[(HELPER.0, &spec), ("servers/x.sh", &program)])
 }
 
@@ -59,7 +59,8 @@ async fn an_approval_is_remembered_until_the_program_changes() {
 
 #[tokio::test]
 async fn a_program_that_prints_a_secret_is_approved_with_the_command_it_is_for() {
-    let entry = "tools: [{ server: \"mcp://./servers/x.sh\", env: { KEY: \"exec:sh secret.sh\" } }]\n";
+    let entry =
+        "tools: [{ server: \"mcp://./servers/x.sh\", access: read, env: { KEY: \"exec:sh secret.sh\" } }]\n";
     let spec = format!("{}{entry}", HELPER.1);
     let mut project = marking();
     project.write(HELPER.0, &spec);
@@ -100,7 +101,7 @@ async fn checking_and_building_offline_start_nothing_and_write_nothing() {
 async fn no_code_of_a_project_runs_while_it_is_built() {
     // A script that would never end, and whose name is only known once it has.
     let endless = "import { defineTool } from 'weir';\nwhile (true) {}\nexport default defineTool({ description: 'd', execute: () => 1 });\n";
-    let spec = format!("{}tools: [{{ name: tools/endless }}]\n", HELPER.1);
+    let spec = format!("{}tools: [{{ name: tools/endless, access: read }}]\n", HELPER.1);
     let project = Project::new(&[(HELPER.0, &spec), ("tools/endless.ts", endless)]);
     assert_eq!(told(&project.build(Mode::Online).await), [""; 0]);
 }
@@ -121,15 +122,19 @@ async fn a_key_is_refused_wherever_it_would_enter_the_manifest() {
     let described = server(&format!(r#"[{{"name":"a","description":"{key}","inputSchema":{{}}}}]"#));
     let soul = format!("Use {key}.\n");
     let skill = "---\nname: s\ndescription: d\nprompt: more.md\n---\n".to_owned();
-    let argument = format!("tools: [{{ server: \"mcp://npx/x?arg={key}\" }}]\n");
+    let argument = format!("tools: [{{ server: \"mcp://npx/x?arg={key}\", access: read }}]\n");
     /// Lines of the spec, other files, and where the key is found.
     type Case<'c> = (&'c str, Vec<(&'c str, String)>, &'c str);
     let cases: Vec<Case<'_>> = vec![
         ("", vec![("agents/helper/SOUL.md", soul.clone())], "agents/helper/SOUL.md"),
         ("", vec![("policies/x.cedar", format!("// {key}\n"))], "policies/x.cedar"),
-        ("tools: [{ name: tools/x }]\n", vec![("tools/x.ts", tool(&format!("'{key}'")))], "tools/x.ts"),
         (
-            "tools: [{ name: tools/x }]\n",
+            "tools: [{ name: tools/x, access: read }]\n",
+            vec![("tools/x.ts", tool(&format!("'{key}'")))],
+            "tools/x.ts",
+        ),
+        (
+            "tools: [{ name: tools/x, access: read }]\n",
             vec![
                 ("tools/x.ts", format!("import {{ k }} from '../lib/k.ts';\n{}", tool("k"))),
                 ("lib/k.ts", format!("export const k = '{key}';\n")),
@@ -144,7 +149,11 @@ async fn a_key_is_refused_wherever_it_would_enter_the_manifest() {
             ],
             "agents/helper/skills/s/more.md",
         ),
-        ("tools: [{ server: \"mcp://./x.sh\" }]\n", vec![("x.sh", described)], "agents/helper/spec.yaml"),
+        (
+            "tools: [{ server: \"mcp://./x.sh\", access: read }]\n",
+            vec![("x.sh", described)],
+            "agents/helper/spec.yaml",
+        ),
         (&argument, vec![], "agents/helper/spec.yaml"),
     ];
     for (lines, files, expected) in cases {
@@ -167,8 +176,10 @@ async fn a_key_is_refused_wherever_it_would_enter_the_manifest() {
 
 #[tokio::test]
 async fn what_a_server_is_given_is_not_repeated_when_it_fails() {
-    let spec =
-        format!("{}tools: [{{ server: \"mcp://./x.sh\", env: {{ TOKEN: \"file:token\" }} }}]\n", HELPER.1);
+    let spec = format!(
+        "{}tools: [{{ server: \"mcp://./x.sh\", access: read, env: {{ TOKEN: \"file:token\" }} }}]\n",
+        HELPER.1
+    );
     let program = "#!/bin/sh\necho \"refused: $TOKEN\" >&2\nexit 1\n";
     let project = Project::new(&[(HELPER.0, &spec), ("x.sh", program), ("token", "hunter2hunter2\n")]);
     assert_eq!(

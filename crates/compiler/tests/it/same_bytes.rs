@@ -20,7 +20,7 @@ fn files() -> Vec<(&'static str, String)> {
     };
     vec![
         ("weir.yaml", "project: acme\nservice_accounts: [{ name: bot }]\n".to_owned()),
-        ("agents/a/spec.yaml", spec("a", "tools: [{ name: tools/x }, { server: \"weir://b\" }]\nskills: [./skills/s]\n")),
+        ("agents/a/spec.yaml", spec("a", "tools: [{ name: tools/x, access: read }, { server: \"weir://b\" }]\nskills: [./skills/s]\n")),
         ("agents/a/SOUL.md", "Kind.\n".to_owned()),
         ("agents/a/skills/s/SKILL.md", "---\nname: s\ndescription: d\n---\nDo.\n".to_owned()),
         ("agents/a/skills/s/data.bin", "1".to_owned()),
@@ -102,7 +102,11 @@ async fn every_relevant_change_is_another_manifest() {
     for (path, from, to) in [
         ("weir.yaml", "acme", "acne"),
         ("agents/a/spec.yaml", "Ärger", "Freude"),
-        ("agents/a/spec.yaml", "name: tools/x", "name: tools/x, approval: always"),
+        (
+            "agents/a/spec.yaml",
+            "name: tools/x, access: read",
+            "name: tools/x, access: read, approval: always",
+        ),
         ("agents/a/SOUL.md", "Kind", "Rude"),
         ("agents/a/skills/s/SKILL.md", "Do", "Undo"),
         ("agents/a/skills/s/data.bin", "1", "2"),

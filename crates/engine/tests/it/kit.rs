@@ -472,6 +472,8 @@ pub(crate) fn builtin(builtin: Builtin) -> Offer {
         effect: if reads { Effect::Read } else { Effect::Idempotent },
         risk: Risk::Low,
         hosts: Vec::new(),
+        timeout: None,
+        cpu: None,
     }
 }
 
@@ -484,7 +486,7 @@ pub(crate) fn callee(agent: &str) -> Offer {
     };
     let (source, kind) = (format!("weir://{agent}"), ToolKind::Agent(agent.to_owned()));
     let (access, effect, risk) = (Level::Write, Effect::Write, Risk::High);
-    Offer { definition, source, kind, access, effect, risk, hosts: Vec::new() }
+    Offer { definition, source, kind, access, effect, risk, hosts: Vec::new(), timeout: None, cpu: None }
 }
 
 struct NoServers;

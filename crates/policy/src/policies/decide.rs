@@ -2,7 +2,7 @@
 
 use cedar_policy::{Context, Entities, EntityUid, PolicySet, Request, RestrictedExpression};
 use serde_json::Value;
-use weir_types::{Effect, Json, Level, Risk, Verdict, Who};
+use weir_types::{Effect, Json, Level, Risk, Verdict, Who, wildcard};
 
 use super::{Gated, Known, Policies, Said, Says};
 use crate::names;
@@ -216,7 +216,7 @@ impl super::Permission {
 impl Gated {
     fn matters(&self, tool: &str, source: &str) -> bool {
         let covers = |pattern: &String| match pattern.contains('*') {
-            true => is_like(tool, pattern),
+            true => wildcard::matches(pattern, tool),
             false => pattern == tool || pattern == source,
         };
         self.tools.as_ref().is_none_or(|tools| tools.iter().any(covers))
@@ -225,19 +225,6 @@ impl Gated {
 
 fn entity(uid: EntityUid) -> RestrictedExpression {
     RestrictedExpression::new_entity_uid(uid)
-}
-
-/// Whether a text is as a pattern says, in which `*` stands for anything. As Cedar's `like`.
-pub(super) fn is_like(text: &str, pattern: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
-    let mut parts: Vec<&str> = parts.collect();
-    let Some(last) = parts.pop() else { return rest.is_empty() };
-    let found = parts.into_iter().try_fold(rest, |rest, part| {
-        let at = rest.find(part)?;
-        rest.get(at + part.len()..)
-    });
-    found.is_some_and(|rest| rest.ends_with(last))
 }
 
 /// What could not be evaluated says no.

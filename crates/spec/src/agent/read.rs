@@ -1,6 +1,7 @@
 //! Reading a spec: what it says, as far as it can be read.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use weir_types::Effect;
 
@@ -93,18 +94,58 @@ fn skills(fields: &Fields<'_>, home: &str, findings: &mut Findings) -> Vec<Skill
 
 fn tools(fields: &Fields<'_>, findings: &mut Findings) -> Vec<ToolEntry> {
     let mut entries: Vec<ToolEntry> = Vec::new();
-    let mut seen: BTreeMap<String, Span> = BTreeMap::new();
+    let mut first: BTreeMap<String, usize> = BTreeMap::new();
     for entry in fields.each("tools") {
         let Some(entry) = tool(&entry, findings) else { continue };
-        if let Some(first) = seen.get(&entry.name.value) {
-            let message = format!("the tool `{}` is here twice", entry.name.value);
-            findings.twice("spec::duplicate-tool", [*first, entry.name.span], message, "keep one of them");
+        let Some(first) = first.get(&entry.name.value).copied() else {
+            first.insert(entry.name.value.clone(), entries.len());
+            entries.push(entry);
             continue;
+        };
+        if stands_beside(&entries, first, &entry, findings) {
+            entries.push(entry);
         }
-        seen.insert(entry.name.value.clone(), entry.name.span);
-        entries.push(entry);
     }
     entries
+}
+
+/// Whether an entry may stand beside others of the same name, the first of which is given: entries of one server may, each
+/// with tools of its own.
+fn stands_beside(entries: &[ToolEntry], first: usize, entry: &ToolEntry, findings: &mut Findings) -> bool {
+    let code = "spec::duplicate-tool";
+    let others = entries.iter().skip(first).filter(|other| other.name.value == entry.name.value);
+    let mut fits = true;
+    for other in others {
+        let (Some(ours), Some(theirs)) = (&entry.only, &other.only) else {
+            let places = [other.name.span, entry.name.span];
+            let message = format!("the tool `{}` is here twice", entry.name.value);
+            let help = match entry.source {
+                ToolSource::Mcp(_) => "keep one of them, or give each its own tools with `only`",
+                ToolSource::Builtin(_) | ToolSource::Script(_) | ToolSource::Agent(_) => "keep one of them",
+            };
+            findings.twice(code, places, message, help);
+            return false;
+        };
+        for name in ours {
+            if let Some(known) = theirs.iter().find(|known| known.value == name.value) {
+                let message = format!("`{}` of this server is here twice", name.value);
+                findings.twice(code, [known.span, name.span], message, "keep one of them");
+                fits = false;
+            }
+        }
+        if other.env != entry.env {
+            let message = "two entries of one server give it different variables, and it is started once";
+            let help = "write the same `env` in both";
+            findings.twice(
+                "spec::contradiction",
+                [other.name.span, entry.name.span],
+                message.to_owned(),
+                help,
+            );
+            return false;
+        }
+    }
+    fits
 }
 
 fn tool(fields: &Fields<'_>, findings: &mut Findings) -> Option<ToolEntry> {
@@ -117,14 +158,41 @@ fn tool(fields: &Fields<'_>, findings: &mut Findings) -> Option<ToolEntry> {
     Some(ToolEntry {
         name,
         source,
-        access: fields.word("access", Access::WORDS).unwrap_or_default(),
+        access: fields.word("access", Access::WORDS),
         only: fields.has("only").then_some(only),
         approval: fields.word("approval", APPROVALS),
         effect: fields.word("effect", EFFECTS),
         on_interrupt: fields.word("on_interrupt", ON_INTERRUPT).unwrap_or_default(),
         hosts: fields.texts("hosts").into_iter().map(|host| host.value).collect(),
         env: env.collect(),
+        timeout: within(fields, "timeout", TIMEOUT, findings),
+        cpu: within(fields, "cpu", CPU, findings),
     })
+}
+
+/// The shortest and the longest time that one call may be given.
+const TIMEOUT: [(Duration, &str); 2] =
+    [(Duration::from_millis(100), "100ms"), (Duration::from_secs(60 * 60), "1h")];
+
+/// The least and the most processor time that one call of a script may be given.
+const CPU: [(Duration, &str); 2] =
+    [(Duration::from_millis(100), "100ms"), (Duration::from_secs(10 * 60), "10m")];
+
+/// A span of time that has to be within bounds.
+fn within(
+    fields: &Fields<'_>,
+    name: &str,
+    [(least, least_word), (most, most_word)]: [(Duration, &str); 2],
+    findings: &mut Findings,
+) -> Option<Duration> {
+    let time = fields.duration(name)?;
+    if least <= time && time <= most {
+        return Some(time);
+    }
+    let span = fields.get(name).map_or(fields.place, |node| node.span);
+    let message = format!("`{name}` is from `{least_word}` to `{most_word}`");
+    findings.add("spec::wrong-value", span, message, "choose a span of time within these bounds");
+    None
 }
 
 /// No field of a tool is without effect.
@@ -141,6 +209,12 @@ fn check_sense(fields: &Fields<'_>, source: &ToolSource, findings: &mut Findings
     only_for("only", is_mcp, "the tools of an MCP server");
     only_for("env", is_started, "MCP servers that are started here");
     only_for("hosts", is_http || matches!(source, ToolSource::Script(_)), "`http` and scripts");
+    only_for(
+        "timeout",
+        !matches!(source, ToolSource::Agent(_)),
+        "tools that are no agent; an agent has `limits`",
+    );
+    only_for("cpu", matches!(source, ToolSource::Script(_)), "scripts");
     if is_http && !fields.has("hosts") {
         let help = "add the hosts it may reach, for example `hosts: [api.example.com]`";
         findings.add(

@@ -6,6 +6,8 @@ use weir_types::{NanoUsd, OnInterrupt};
 
 use super::{Changes, both, time, word};
 use crate::Manifest;
+use crate::agent::{SCRIPT_CPU, TOOL_TIMEOUT};
+use crate::manifest::millis;
 use crate::manifest::{Agent, Limits, Loop, Tool};
 
 pub(super) fn agents(before: &Manifest, after: &Manifest, changes: &mut Changes) {
@@ -90,6 +92,10 @@ fn tool(name: &str, before: &Tool, after: &Tool, changes: &mut Changes) {
     changes.text(&what("description"), before.description == after.description, false);
     let hosts = |tool: &Tool| tool.hosts.iter().cloned().collect::<BTreeSet<String>>();
     changes.set(&what("host"), &hosts(before), &hosts(after));
+    let timeout = |tool: &Tool| Some(tool.timeout_ms.unwrap_or(millis(TOOL_TIMEOUT)));
+    changes.limit(&what("timeout"), [timeout(before), timeout(after)], time);
+    let cpu = |tool: &Tool| Some(tool.cpu_ms.unwrap_or(millis(SCRIPT_CPU)));
+    changes.limit(&what("cpu"), [cpu(before), cpu(after)], time);
     for (variable, [before, after]) in both(&before.env, &after.env) {
         if before != after {
             let shown = |value: Option<&crate::SecretRef>| value.map(ToString::to_string);

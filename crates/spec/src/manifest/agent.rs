@@ -86,6 +86,12 @@ pub struct Tool {
     /// The environment of a server that is started here.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, SecretRef>,
+    /// How long one call may take; as the program says, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// How much processor time one call of a script may use; as the program says, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ms: Option<u64>,
 }
 
 /// What a run may use.
@@ -192,6 +198,6 @@ pub(crate) fn acl(entries: &[AclEntry<Role>]) -> Acl {
     acl
 }
 
-fn millis(time: Duration) -> u64 {
+pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

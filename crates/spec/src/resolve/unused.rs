@@ -35,7 +35,7 @@ fn grants(check: &mut Check<'_>) {
     let mut offered: BTreeMap<&str, Access> = BTreeMap::new();
     for entry in sources.agents.values().flat_map(|agent| &agent.spec.tools) {
         let level = offered.entry(entry.name.value.as_str()).or_default();
-        *level = entry.access.max(*level);
+        *level = entry.ceiling().max(*level);
     }
     for grant in &sources.project.tool_grants {
         let tool = grant.tool.value.as_str();

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rquickjs::context::EvalOptions;
 use rquickjs::promise::PromiseState;
@@ -44,6 +44,8 @@ pub(super) struct Call {
     pub(super) events: Receiver<Event>,
     /// Set when nobody waits for it any more.
     pub(super) stopped: Arc<AtomicBool>,
+    /// How much processor time it may use.
+    pub(super) cpu: Duration,
 }
 
 /// What a script is.
@@ -72,10 +74,19 @@ pub(super) enum Ended {
     Returned(Option<String>),
     /// With an error.
     Threw(Fault),
-    /// It was stopped, by its time or because nobody waits; where, if that is known.
-    Stopped(Option<Fault>),
+    /// It was stopped; where, if that is known.
+    Stopped(Stop, Option<Fault>),
     /// It waits for something that cannot happen.
     Never,
+}
+
+/// Why a script is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Its time is over, or nobody waits for it.
+    Outside,
+    /// It used this much processor time, which is all it may.
+    Cpu(Duration),
 }
 
 /// What the prelude gives to the host, kept from one entry into the interpreter to the next.
@@ -86,26 +97,34 @@ struct Prelude {
 
 /// Runs a call to its end, on this thread.
 pub(super) fn run(call: Call) -> Ended {
-    let Call { bundle, role, input, context, reach, events, stopped } = call;
+    let Call { bundle, role, input, context, reach, events, stopped, cpu } = call;
     let (ends, console) = (reach.ends, reach.console.clone());
-    let is_over = move || stopped.load(Ordering::Relaxed) || Instant::now() >= ends;
-    let host = Host::new(reach);
-    let made = interpreter(&bundle, is_over.clone());
-    let Ok((runtime, js)) = made else { return Ended::Threw(Fault::memory()) };
-    let machine = Machine {
-        runtime: &runtime,
-        js: &js,
-        bundle: &bundle,
-        host: &host,
-        events: &events,
-        is_over: &is_over,
+    let began = thread_cpu();
+    let stop = move || {
+        if stopped.load(Ordering::Relaxed) || Instant::now() >= ends {
+            return Some(Stop::Outside);
+        }
+        (thread_cpu().saturating_sub(began) >= cpu).then_some(Stop::Cpu(cpu))
     };
+    let host = Host::new(reach);
+    let interrupts = stop.clone();
+    let made = interpreter(&bundle, move || interrupts().is_some());
+    let Ok((runtime, js)) = made else { return Ended::Threw(Fault::memory()) };
+    let machine =
+        Machine { runtime: &runtime, js: &js, bundle: &bundle, host: &host, events: &events, stop: &stop };
     let ended = machine.call(role, input, context).unwrap_or_else(|ended| ended);
     if let (Ended::Returned(_), open @ 1..) = (&ended, host.left_open()) {
         console
             .write(&format!("warn: {open} requests were under way when the tool returned, and were dropped"));
     }
     ended
+}
+
+/// The processor time that this thread has used.
+fn thread_cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
 fn interpreter(bundle: &Arc<Bundle>, is_over: impl Fn() -> bool + 'static) -> Result<(Runtime, Context)> {
@@ -124,7 +143,8 @@ struct Machine<'a> {
     bundle: &'a Bundle,
     host: &'a Rc<Host>,
     events: &'a Receiver<Event>,
-    is_over: &'a dyn Fn() -> bool,
+    /// Why the script has to be stopped now, if it has.
+    stop: &'a dyn Fn() -> Option<Stop>,
 }
 
 impl Machine<'_> {
@@ -179,7 +199,7 @@ impl Machine<'_> {
                     })?;
                     drop(permit);
                 }
-                Next::Stop => return Err(Ended::Stopped(None)),
+                Next::Stop => return Err(Ended::Stopped(Stop::Outside, None)),
                 Next::Never => return Err(Ended::Never),
             }
         }
@@ -194,13 +214,13 @@ impl Machine<'_> {
                 // What a job throws is dropped, but for being stopped: its promise has been told of everything else.
                 Err(job) => {
                     let thrown = job.0.with(|ctx| Fault::pending(&ctx, self.bundle));
-                    if (self.is_over)() {
-                        return Err(Ended::Stopped(Some(thrown)));
+                    if let Some(stop) = (self.stop)() {
+                        return Err(Ended::Stopped(stop, Some(thrown)));
                     }
                 }
             }
-            if (self.is_over)() {
-                return Err(Ended::Stopped(None));
+            if let Some(stop) = (self.stop)() {
+                return Err(Ended::Stopped(stop, None));
             }
         }
     }
@@ -217,7 +237,10 @@ impl Machine<'_> {
                 Error::Allocation => Fault::memory(),
                 other => Fault { places: Vec::new(), words: other.to_string(), is_memory: false },
             };
-            Err(if (self.is_over)() { Ended::Stopped(Some(fault)) } else { Ended::Threw(fault) })
+            Err(match (self.stop)() {
+                Some(stop) => Ended::Stopped(stop, Some(fault)),
+                None => Ended::Threw(fault),
+            })
         })
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Caller {
     pub(crate) net: Net,
     pub(crate) hosts: Vec<String>,
     pub(crate) deadline: Duration,
+    /// How much processor time a script may use.
+    pub(crate) cpu: Option<Duration>,
     pub(crate) cancelled: CancellationToken,
 }
 
@@ -31,6 +33,7 @@ impl Default for Caller {
             net: Net::default(),
             hosts: Vec::new(),
             deadline: Duration::from_secs(60),
+            cpu: None,
             cancelled: CancellationToken::new(),
         }
     }
@@ -76,6 +79,8 @@ impl Caller {
             effect: Effect::Write,
             risk: Risk::High,
             hosts: self.hosts.clone(),
+            timeout: None,
+            cpu: self.cpu,
         };
         Toolbox::new(setup, [offer])
     }

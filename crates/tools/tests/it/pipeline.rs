@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -279,6 +280,30 @@ async fn a_call_has_a_deadline_and_a_write_that_missed_it_is_unknown() {
         assert_eq!(failed, expected, "{tool}");
         assert_eq!(before.elapsed(), DEADLINE);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_gives_its_tools_more_or_less_time() {
+    let session = Session::new();
+    *session.servers.answer.lock().unwrap() = Answer::Never;
+    for timeout in [Duration::from_secs(7), Duration::from_secs(180)] {
+        let offers = offers().into_iter().map(|offer| Offer { timeout: Some(timeout), ..offer });
+        let toolbox = session.toolbox(grants(), Live::Everything, offers);
+        let before = tokio::time::Instant::now();
+        let failed = toolbox.execute(session.permit("look", TO, false).await).await.unwrap_err();
+        assert_eq!(failed.message, format!("no result within {} s", timeout.as_secs()));
+        assert_eq!(before.elapsed(), timeout);
+        // The server is told the same.
+        assert_eq!(session.servers.called.lock().unwrap().last().unwrap().deadline, timeout);
+    }
+}
+
+/// A server may ask for confirmation of a read. What comes with the program is low when it reads.
+#[test]
+fn the_risk_of_a_read_is_what_its_build_says() {
+    let looks = Offer { risk: Risk::High, ..remote("look", Effect::Read) };
+    let toolbox = Session::new().toolbox(grants(), Live::Nothing, vec![looks]);
+    assert_eq!(toolbox.strictness("look", &Json::empty_object()), Some((Effect::Read, Risk::High)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -309,6 +309,29 @@ async fn whatever_runs_on_is_stopped() {
     says("return 1;", "1").await;
 }
 
+/// Far more time than any of these needs: only the processor time ends them.
+#[tokio::test]
+async fn a_script_has_a_limit_of_processor_time_apart_from_its_time() {
+    let cpu = Some(Duration::from_millis(200));
+    let caller = || Caller { cpu, ..Caller::default().within(Duration::from_secs(3600)) };
+    for body in
+        ["while (true);", "await null; for (;;) await null;", "return /^(a+)+$/.test('a'.repeat(40) + 'b');"]
+    {
+        let failed = caller().call(tool(body), &json!({})).await.expect_err(body);
+        assert_eq!(
+            (failed.class.as_str(), failed.outcome),
+            ("limit", Outcome::Failed),
+            "{body}: {}",
+            failed.message
+        );
+        assert!(failed.message.contains("stopped after 0.2 s of processor time"), "{}", failed.message);
+        assert!(failed.message.contains("`cpu` in the tool's entry"), "{}", failed.message);
+    }
+    // Waiting uses none.
+    let waits = "await new Promise((resolve) => setTimeout(resolve, 400)); return 'waited';";
+    assert_eq!(caller().call(tool(waits), &json!({})).await.unwrap().words(), "waited");
+}
+
 #[tokio::test]
 async fn a_promise_that_cannot_be_settled_ends_at_once() {
     fails("await new Promise(() => {});", "script", "nothing can settle").await;

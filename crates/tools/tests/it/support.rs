@@ -322,6 +322,8 @@ pub(crate) fn builtin(builtin: Builtin) -> Offer {
         effect: if reads { Effect::Read } else { Effect::Write },
         risk: Risk::Low,
         hosts: Vec::new(),
+        timeout: None,
+        cpu: None,
     }
 }
 
@@ -338,8 +340,10 @@ pub(crate) fn remote(name: &str, effect: Effect) -> Offer {
         kind: Kind::Server { remote_name: format!("remote-{name}") },
         access: Level::Write,
         effect,
-        risk: Risk::High,
+        risk: if effect == Effect::Read { Risk::Low } else { Risk::High },
         hosts: Vec::new(),
+        timeout: None,
+        cpu: None,
     }
 }
 

@@ -195,6 +195,8 @@ impl Session {
             effect: Effect::Write,
             risk: Risk::Medium,
             hosts: Vec::new(),
+            timeout: None,
+            cpu: None,
         };
         let toolbox = Toolbox::new(setup, [offer]);
         Self { lab, files: memory, toolbox, cancelled: CancellationToken::new() }
