@@ -7,12 +7,15 @@
 //! | what | by |
 //! | --- | --- |
 //! | files: the system's to read and run, its own room to write, nothing else | Landlock |
-//! | modes, owners, times and attributes of files elsewhere, of which Landlock knows nothing | a mount namespace in which all but the room is read-only; where there can be none, seccomp keeps such calls from happening |
-//! | network and Unix sockets, every family | seccomp (and Landlock, where it can) |
-//! | other processes: signals, debugging, limits | Landlock's scopes and domains, seccomp |
+//! | modes, owners, times and attributes of files elsewhere, of which Landlock knows nothing | a mount namespace in which all but the writable parts of the room is read-only; where there can be none, seccomp keeps such calls from happening |
+//! | network and Unix sockets, every family | seccomp, a network namespace (and Landlock, where it can) |
+//! | other processes: signals, debugging, limits | Landlock's scopes and domains, a process namespace, seccomp |
 //! | what root can do | no capabilities, `no_new_privs` |
-//! | time, memory, processes, disk, output | the supervisor, with resource limits as a second line |
-//! | whatever it leaves behind | the group, which nothing can leave, is killed |
+//! | memory, that of the kernel included | a control group where this user may make one; else the supervisor counts pages, page tables, mappings and open files |
+//! | time, processes, disk, output | the supervisor, with resource limits as a second line |
+//! | what it leaves behind | the process namespace ends with its first process; without one, the group, which nothing can leave, is killed |
+//!
+//! Namespaces and the control group are there where the kernel lets this user have them; `weir doctor` says which are. `docs/sandbox.md` has the figures.
 //!
 //! The ends of a job: the command ends, its deadline passes, it takes too much, the engine closes the control socket or dies
 //! (which closes it too). In each, the whole group is killed; the supervisor waits until nobody is left and then reports.
@@ -33,7 +36,11 @@ mod tree;
 #[cfg(target_os = "linux")]
 mod confine;
 #[cfg(target_os = "linux")]
+mod control_group;
+#[cfg(target_os = "linux")]
 mod filter;
+#[cfg(target_os = "linux")]
+mod init;
 #[cfg(target_os = "linux")]
 mod mounts;
 #[cfg(target_os = "linux")]

@@ -9,6 +9,8 @@ mod kernels;
 mod limits;
 mod network;
 mod processes;
+mod resources;
+mod room;
 mod tools;
 
 use std::ffi::OsString;

@@ -177,6 +177,8 @@ fn stopped(stop: Stop, deadline: Duration, ran: &Ran) -> Failed {
         Stop::Deadline => ("timeout", format!("it took longer than {} s", deadline.as_secs_f64())),
         Stop::Tasks => ("limit", "it had too many processes at once".to_owned()),
         Stop::Memory => ("limit", "it took too much memory".to_owned()),
+        Stop::MemoryLow => ("limit", "the machine's memory was almost used up".to_owned()),
+        Stop::OpenFiles => ("limit", "its processes had too many open files, counted together".to_owned()),
         Stop::Disk => ("limit", "it wrote too much, too many files, or too deep".to_owned()),
         Stop::DiskFull => ("limit", "the disk was almost full".to_owned()),
         Stop::Output => {

@@ -29,7 +29,7 @@ pub(super) struct Lacking {
 }
 
 /// The programs to install, in this order.
-pub(super) fn programs(lacking: Lacking) -> Result<[BpfProgram; 3], seccompiler::Error> {
+pub(super) fn programs(lacking: Lacking) -> Result<[BpfProgram; 4], seccompiler::Error> {
     let mut refused: Rules = REFUSED.iter().chain(REFUSED_HERE).map(|call| (*call, Vec::new())).collect();
     for (call, argument, operator, value) in CONDITIONALLY_REFUSED {
         add_if(&mut refused, *call, *argument, operator.clone(), *value)?;
@@ -42,20 +42,27 @@ pub(super) fn programs(lacking: Lacking) -> Result<[BpfProgram; 3], seccompiler:
     }
     let mut pretended: Rules = PRETENDED.iter().map(|call| (*call, Vec::new())).collect();
     if lacking.read_only_rest {
-        refused.extend(ATTRIBUTES.iter().map(|call| (*call, Vec::new())));
         pretended
             .extend(METADATA_BY_PATH.iter().chain(METADATA_BY_PATH_HERE).map(|call| (*call, Vec::new())));
         add_if(&mut pretended, SYS_utimensat, 1, Ne, 0)?;
         if lacking.is_root {
             pretended.extend(METADATA_BY_FILE.iter().map(|call| (*call, Vec::new())));
-            refused.extend(ATTRIBUTES_BY_FILE.iter().map(|call| (*call, Vec::new())));
         }
     }
-    let absent: Rules = ABSENT.iter().map(|call| (*call, Vec::new())).collect();
+    let unsuitable: Rules = UNSUITABLE.iter().map(|call| (*call, Vec::new())).collect();
+    add_if(&mut refused, SYS_fcntl, 1, Eq, F_SETPIPE_SZ)?;
+    for option in BUFFER_OPTIONS {
+        let rule = SeccompRule::new(vec![is(1, Eq, SOL_SOCKET as u64)?, is(2, Eq, *option)?])?;
+        pretended.entry(SYS_setsockopt).or_default().push(rule);
+    }
+    // What it is may be asked.
+    let changed = SeccompRule::new(vec![is(0, Ne, 0)?, is(0, Ne, 0xffff_ffff)?])?;
+    refused.entry(SYS_personality).or_default().push(changed);
+    let absent: Rules = ABSENT.iter().chain(ABSENT_HERE).map(|call| (*call, Vec::new())).collect();
     let mut absent = compile(absent, ENOSYS)?;
     let mut program = newer_calls_are_absent();
     program.append(&mut absent);
-    Ok([program, compile(pretended, 0)?, compile(refused, EPERM)?])
+    Ok([program, compile(unsuitable, EINVAL)?, compile(pretended, 0)?, compile(refused, EPERM)?])
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -76,6 +83,11 @@ fn add_if(
     let condition = SeccompCondition::new(argument, length, operator, value)?;
     rules.entry(call).or_default().push(SeccompRule::new(vec![condition])?);
     Ok(())
+}
+
+/// A condition on an argument that the kernel takes for an int.
+fn is(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompCondition, seccompiler::Error> {
+    Ok(SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)?)
 }
 
 fn compile(rules: Rules, errno: c_int) -> Result<BpfProgram, seccompiler::Error> {
@@ -115,6 +127,8 @@ fn newer_calls_are_absent() -> BpfProgram {
 
 /// Numbers that the libc crate does not have for every target.
 const FCHMODAT2: c_long = 452;
+const STATMOUNT: c_long = 457;
+const LISTMOUNT: c_long = 458;
 #[cfg(target_arch = "x86_64")]
 const KEXEC_FILE_LOAD: c_long = 320;
 #[cfg(target_arch = "aarch64")]
@@ -131,7 +145,30 @@ const ABSENT: &[c_long] = &[
     // Memory that no limit counts.
     SYS_memfd_create,
     SYS_memfd_secret,
+    // Tells the names of files in directories that Landlock closes. Programs look from time to time instead.
+    SYS_inotify_init1,
+    SYS_inotify_add_watch,
+    SYS_fanotify_init,
+    SYS_fanotify_mark,
+    // Handles on processes: everybody falls back to their numbers.
+    SYS_pidfd_open,
+    // Rules cost memory of the kernel, once for each process that they are about. Programs that confine themselves do without.
+    SYS_landlock_create_ruleset,
+    // Requests that the whole machine has few of.
+    SYS_io_setup,
+    SYS_io_submit,
 ];
+
+/// Calls that put pages of memory or of files into pipes and sockets instead of copies: one page there keeps the two megabytes around it, which
+/// belong to no process then. `EINVAL` is what makes programs copy.
+const UNSUITABLE: &[c_long] = &[SYS_splice, SYS_tee, SYS_vmsplice, SYS_sendfile];
+
+/// `SO_SNDBUF`, `SO_RCVBUF` and their forced forms: a socket's buffer is kernel memory that no process has, so it stays as it is, and programs are told that
+/// it was changed.
+const BUFFER_OPTIONS: &[u64] = &[SO_SNDBUF as u64, SO_RCVBUF as u64, 32, 33];
+
+/// A pipe's buffer, which stays as it is. The libc crate does not have it for every target.
+const F_SETPIPE_SZ: u64 = 1031;
 
 /// Leaving the process group, by which all of it is killed. What is put into the background ends with the command.
 const PRETENDED: &[c_long] = &[SYS_setsid, SYS_setpgid];
@@ -168,6 +205,17 @@ const REFUSED: &[c_long] = &[
     SYS_semctl,
     SYS_mq_open,
     SYS_mq_unlink,
+    SYS_mq_timedsend,
+    SYS_mq_timedreceive,
+    SYS_mq_notify,
+    SYS_mq_getsetattr,
+    // Attributes of files: access lists, and memory of the kernel on some file systems. Few programs need them, and none gives up without.
+    SYS_setxattr,
+    SYS_lsetxattr,
+    SYS_fsetxattr,
+    SYS_removexattr,
+    SYS_lremovexattr,
+    SYS_fremovexattr,
     // Keys.
     SYS_add_key,
     SYS_request_key,
@@ -187,7 +235,9 @@ const REFUSED: &[c_long] = &[
     SYS_unshare,
     SYS_setns,
     SYS_open_by_handle_at,
-    SYS_fanotify_init,
+    SYS_name_to_handle_at,
+    STATMOUNT,
+    LISTMOUNT,
     SYS_quotactl,
     SYS_quotactl_fd,
     // The kernel's insides, and the machine.
@@ -214,6 +264,11 @@ const REFUSED: &[c_long] = &[
     SYS_nfsservctl,
     SYS_lookup_dcookie,
 ];
+
+#[cfg(target_arch = "x86_64")]
+const ABSENT_HERE: &[c_long] = &[SYS_inotify_init];
+#[cfg(target_arch = "aarch64")]
+const ABSENT_HERE: &[c_long] = &[];
 
 #[cfg(target_arch = "x86_64")]
 const REFUSED_HERE: &[c_long] = &[SYS_iopl, SYS_ioperm, SYS_modify_ldt, SYS_uselib, SYS__sysctl];
@@ -275,10 +330,6 @@ const METADATA_BY_PATH_HERE: &[c_long] =
 const METADATA_BY_PATH_HERE: &[c_long] = &[];
 
 const METADATA_BY_FILE: &[c_long] = &[SYS_fchmod, SYS_fchown, SYS_utimensat];
-
-/// Few need these, and nobody gives up without.
-const ATTRIBUTES: &[c_long] = &[SYS_setxattr, SYS_lsetxattr, SYS_removexattr, SYS_lremovexattr];
-const ATTRIBUTES_BY_FILE: &[c_long] = &[SYS_fsetxattr, SYS_fremovexattr];
 
 #[cfg(test)]
 mod tests {
@@ -363,16 +414,33 @@ mod tests {
         for call in [SYS_setsid, SYS_setpgid] {
             check(FULL, call, none, PRETENDED);
         }
+        for call in [SYS_splice, SYS_tee, SYS_vmsplice, SYS_sendfile] {
+            check(FULL, call, none, SECCOMP_RET_ERRNO | EINVAL as u32);
+        }
+        for call in
+            [SYS_inotify_init1, SYS_inotify_add_watch, SYS_fanotify_init, SYS_pidfd_open, SYS_io_setup]
+        {
+            check(FULL, call, none, ABSENT);
+        }
+        for call in [
+            SYS_name_to_handle_at,
+            SYS_mq_timedsend,
+            SYS_keyctl,
+            SYS_setxattr,
+            SYS_fsetxattr,
+            SYS_userfaultfd,
+            SYS_perf_event_open,
+        ] {
+            check(FULL, call, none, NO);
+        }
         for call in [SYS_kill, SYS_tgkill, SYS_pidfd_send_signal] {
             check(FULL, call, [1234, 9, 0, 0, 0, 0], ALLOW);
             check(POOR, call, [1234, 9, 0, 0, 0, 0], NO);
         }
         let not_root = Lacking { is_root: false, ..POOR };
-        for (by_path, by_file, answer) in [
-            (SYS_fchmodat, SYS_fchmod, PRETENDED),
-            (SYS_fchownat, SYS_fchown, PRETENDED),
-            (SYS_setxattr, SYS_fsetxattr, NO),
-        ] {
+        for (by_path, by_file, answer) in
+            [(SYS_fchmodat, SYS_fchmod, PRETENDED), (SYS_fchownat, SYS_fchown, PRETENDED)]
+        {
             check(FULL, by_path, none, ALLOW);
             check(FULL, by_file, none, ALLOW);
             check(not_root, by_path, none, answer);
@@ -403,6 +471,14 @@ mod tests {
         check(FULL, SYS_socketpair, pair(SOCK_DGRAM | SOCK_NONBLOCK), NO);
         check(POOR, SYS_fcntl, [3, F_SETOWN as u64, 1, 0, 0, 0], NO);
         check(FULL, SYS_fcntl, [3, F_SETOWN as u64, 1, 0, 0, 0], ALLOW);
+        check(FULL, SYS_fcntl, [3, F_SETPIPE_SZ, 1 << 20, 0, 0, 0], NO);
+        let option = |level: c_int, option: c_int| [3, level as u64, option as u64, 0, 4, 0];
+        check(FULL, SYS_setsockopt, option(SOL_SOCKET, SO_SNDBUF), PRETENDED);
+        check(FULL, SYS_setsockopt, option(SOL_SOCKET, SO_RCVBUF), PRETENDED);
+        check(FULL, SYS_setsockopt, option(SOL_SOCKET, SO_PASSCRED), ALLOW);
+        check_first(SYS_personality, 0, ALLOW);
+        check_first(SYS_personality, 0xffff_ffff, ALLOW);
+        check_first(SYS_personality, 0x004_0000, NO);
         check(FULL, SYS_ioctl, [0, 0x5412, 0, 0, 0, 0], NO);
         check(FULL, SYS_ioctl, [0, 0x5401, 0, 0, 0, 0], ALLOW);
         let by_file = Lacking { is_root: false, ..POOR };

@@ -1,4 +1,4 @@
-//! A view of the disk in which all but one directory is read-only.
+//! Namespaces: a view of the disk in which all but a few directories is read-only, no network, and nothing shared with others.
 //!
 //! Landlock has no right for changing modes, owners, times and attributes of files, so a confined command could still do that to every file of
 //! its user. In a mount namespace of its own, it cannot.
@@ -16,21 +16,44 @@ use rustix::mount::{
 /// Where shared memory is.
 const SHARED: &str = "/dev/shm";
 
-/// Makes all but `room` read-only, and `shared` of it what others find in `/dev/shm`, for this process and what it starts. Must come before the first thread: a process with several has no way
-/// into a user namespace.
+/// Which namespaces this process has of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Namespaces {
+    /// All but the writable directories is read-only.
+    pub(super) mounts: bool,
+    pub(super) network: bool,
+    pub(super) ipc: bool,
+}
+
+/// Enters every namespace that this user may have, for this process and what it starts. Must come before the first thread: a process with several has no way into a user
+/// namespace.
 ///
 /// When it fails, it may have done a part of it: less can be written then, never more.
-pub(super) fn all_read_only_but(room: &Path, shared: &Path) -> io::Result<()> {
+pub(super) fn enter(writable: &[&Path], shared: &Path) -> Namespaces {
     // Root need not become somebody else for it.
-    if unshare(CloneFlags::CLONE_NEWNS).is_err() {
-        enter_user_namespace()?;
+    let entered =
+        unshare(CloneFlags::CLONE_NEWNS).map_err(io::Error::from).or_else(|_| enter_user_namespace());
+    Namespaces {
+        mounts: entered.and_then(|()| all_read_only_but(writable, shared)).is_ok(),
+        network: unshare(CloneFlags::CLONE_NEWNET).is_ok(),
+        ipc: unshare(CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS).is_ok(),
     }
+}
+
+/// Makes all but `writable` read-only, and `shared` what others find in `/dev/shm`. The directory that holds them is read-only too: its mode is what
+/// keeps other users out.
+fn all_read_only_but(writable: &[&Path], shared: &Path) -> io::Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-    mount_bind_recursive(room, room)?;
-    // Semaphores and shared memory of programs are files there. Where there is no such directory, they do without.
-    let _ = mount_bind(shared, SHARED);
+    for path in writable {
+        mount_bind_recursive(*path, *path)?;
+    }
+    // Semaphores and shared memory of programs are files there. Where there is no such directory, or the room itself is in it, they do without.
+    if !shared.starts_with(SHARED) {
+        let _ = mount_bind(shared, SHARED);
+    }
+    let given = if shared.starts_with(SHARED) { shared } else { Path::new(SHARED) };
     for mount in mounts(&std::fs::read("/proc/self/mountinfo")?) {
-        if mount.path.starts_with(room) || mount.path == Path::new(SHARED) {
+        if writable.iter().any(|path| mount.path.starts_with(path)) || mount.path == given {
             continue;
         }
         match mount_remount(&mount.path, MountFlags::BIND | MountFlags::RDONLY | mount.flags, c"") {

@@ -55,6 +55,10 @@ pub enum Stop {
     Tasks,
     /// It took too much memory.
     Memory,
+    /// The machine's memory was almost used up.
+    MemoryLow,
+    /// Its processes had too many open files, counted together.
+    OpenFiles,
     /// It wrote too much, too many files, or too deep.
     Disk,
     /// The disk was almost full.
@@ -75,11 +79,39 @@ pub struct Support {
     /// Whether the rest of the disk can be made read-only; otherwise commands cannot change modes, owners and times of
     /// any file, their own included.
     pub rest_read_only: bool,
+    /// Whether commands have a process namespace of their own: they see no other process, and the kernel ends all of theirs at once.
+    pub own_processes: bool,
+    /// Whether commands have a network namespace of their own, with no way out.
+    pub own_network: bool,
+    /// Whether commands have namespaces of their own for System V IPC, message queues and the host name.
+    pub own_ipc: bool,
+    /// Whether a control group bounds memory, that of the kernel included; otherwise the supervisor counts.
+    pub control_group: bool,
 }
 
 impl fmt::Display for Support {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("commands are confined by Landlock and seccomp")?;
+        let namespaces = [
+            (self.rest_read_only, "mount"),
+            (self.own_processes, "process"),
+            (self.own_network, "network"),
+            (self.own_ipc, "IPC"),
+        ];
+        let named = |wanted: bool| {
+            let found = namespaces.iter().filter(|(is_there, _)| *is_there == wanted);
+            found.map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
+        };
+        match (named(true), named(false)) {
+            (all, none) if none.is_empty() => write!(f, "; namespaces: {all}")?,
+            (none, missing) if none.is_empty() => write!(f, "; no namespaces (missing: {missing})")?,
+            (some, missing) => write!(f, "; namespaces: {some} (missing: {missing})")?,
+        }
+        f.write_str(if self.control_group {
+            "; memory is bounded by a control group"
+        } else {
+            "; memory is counted by the supervisor (no delegated cgroup v2)"
+        })?;
         if !self.signals_scoped {
             f.write_str("; they cannot send signals (that would need Linux 6.12)")?;
         }

@@ -2,7 +2,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::tree;
@@ -30,7 +30,9 @@ pub struct Room {
 
 impl Room {
     pub(super) fn make(directory: &Path) -> io::Result<Self> {
-        let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(directory)?;
+        // It keeps other users out, whatever modes a command gives to what is in it.
+        let owner_only = std::fs::Permissions::from_mode(0o700);
+        let made = tempfile::Builder::new().prefix(PREFIX).permissions(owner_only).tempdir_in(directory)?;
         let owned = File::create(made.path().join(LOCK))?;
         owned.lock()?;
         for inner in [FILES, HOME, TEMPORARY, SHARED] {

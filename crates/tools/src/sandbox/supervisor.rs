@@ -9,9 +9,10 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{ChildStdin, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::sched::{CloneFlags, unshare};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpgrp, getpid, getppid,
@@ -20,6 +21,8 @@ use rustix::process::{
 };
 
 use super::confine;
+use super::control_group::ControlGroup;
+use super::init;
 use super::limits::Limits;
 use super::mounts;
 use super::plan::{PLAN_BYTES_MAX, Plan, Report, Stop, Support};
@@ -34,6 +37,9 @@ const USAGE: u8 = 2;
 
 /// Processes that a user who is not root may have beside those of the whole machine now. A second line: [`Watch`] counts exactly.
 const TASKS_BESIDE: u64 = 1024;
+
+/// Most timers and queued signals of a user. The kernel has half a kilobyte for each.
+const SIGNALS_MAX: u64 = 4096;
 
 /// How much longer than its deadline one process may compute, should nobody be left to end it.
 const CPU_BEYOND: Duration = Duration::from_secs(5);
@@ -69,6 +75,7 @@ pub fn sandbox_exec(arguments: &[OsString]) -> ExitCode {
     let words: Vec<&str> = arguments.iter().take(4).filter_map(|word| word.to_str()).collect();
     match words[..] {
         [] if arguments.is_empty() => run_plan(),
+        [init::ARGUMENT] if arguments.len() == 1 => init::run(),
         ["--supervise", "--parent", parent, "--"] => match parent.parse().ok().and_then(Pid::from_raw) {
             Some(parent) => supervise(parent, &arguments[4..]),
             None => usage(),
@@ -120,15 +127,25 @@ fn read_plan(control: &UnixStream) -> Option<Plan> {
 }
 
 fn carry_out(plan: &Plan, control: &UnixStream) -> Report {
-    let command = match start(plan) {
-        Ok(Started::Command(command)) => command,
-        Ok(Started::Nothing(support)) => return Report::Able(support),
-        Err(report) => return report,
+    // Before anything becomes read-only.
+    let control_group = ControlGroup::make(&plan.limits).filter(|_| plan.confined);
+    let report = match start(plan, control_group.as_ref()) {
+        Ok(Started::Command(command, _ends_when_closed)) => {
+            let mut watch = Watch::new(getpgrp(), Path::new(&plan.room), plan.limits);
+            let deadline = Instant::now() + plan.deadline;
+            let report = attend(command, control, deadline, &mut watch);
+            end_group();
+            report
+        }
+        Ok(Started::Nothing(support)) => Report::Able(support),
+        Err(report) => {
+            end_group();
+            report
+        }
     };
-    let mut watch = Watch::new(getpgrp(), Path::new(&plan.room), plan.limits);
-    let deadline = Instant::now() + plan.deadline;
-    let report = attend(command, control, deadline, &mut watch);
-    end_group();
+    let was_out_of_memory = control_group.as_ref().is_some_and(ControlGroup::was_out_of_memory);
+    control_group.into_iter().for_each(ControlGroup::remove);
+    let report = if was_out_of_memory { Report::Stopped(Stop::Memory) } else { report };
     if report == Report::Stopped(Stop::Cancelled) {
         // Perhaps nobody is left who would do it. The directory itself cannot be removed from here.
         let _ =
@@ -138,12 +155,13 @@ fn carry_out(plan: &Plan, control: &UnixStream) -> Report {
 }
 
 enum Started {
-    Command(Pid),
+    /// The command, and what its process namespace ends with.
+    Command(Pid, Option<ChildStdin>),
     Nothing(Support),
 }
 
 /// Starts the command. In this order: what concerns the whole process, then what a single thread does.
-fn start(plan: &Plan) -> Result<Started, Report> {
+fn start(plan: &Plan, control_group: Option<&ControlGroup>) -> Result<Started, Report> {
     let failed = |what: &str, error: rustix::io::Errno| Report::NotStarted(format!("{what}: {error}"));
     if getpgrp() != getpid() {
         setpgid(None, None).map_err(|error| failed("no process group", error))?;
@@ -153,24 +171,43 @@ fn start(plan: &Plan) -> Result<Started, Report> {
     let mut support = None;
     if plan.confined {
         let signals_scoped = confine::signals_scoped().map_err(Report::Unconfined)?;
-        let rest_read_only =
-            mounts::all_read_only_but(Path::new(&plan.room), Path::new(&plan.shared)).is_ok();
-        support = Some(Support { signals_scoped, rest_read_only });
+        let writable = [&plan.files, &plan.home, &plan.temporary, &plan.shared].map(Path::new);
+        let namespaces = mounts::enter(&writable, Path::new(&plan.shared));
+        support = Some(Support {
+            signals_scoped,
+            rest_read_only: namespaces.mounts,
+            own_processes: false,
+            own_network: namespaces.network,
+            own_ipc: namespaces.ipc,
+            control_group: control_group.is_some(),
+        });
     }
     limit(&plan.limits, plan.deadline).map_err(|error| failed("no limits", error))?;
     let usual = getpriority_process(None).map_err(|error| failed("no priority", error))?;
     let is_raised = setpriority_process(None, SUPERVISOR_NICE).is_ok();
     let nice = if is_raised { usual } else { usual + COMMAND_NICER };
     // The thread is gone before the command can look for it: a confined one could be killed by it, and this process with it.
+    if let Some(group) = control_group {
+        group.join().map_err(|error| Report::NotStarted(format!("no control group: {error}")))?;
+    }
     let started = std::thread::scope(|scope| scope.spawn(|| start_here(plan, support, nice)).join());
+    if let Some(group) = control_group {
+        // Should it fail, the supervisor counts among what it watches over, and is ended with it.
+        let _ = group.leave();
+    }
     started.unwrap_or_else(|_| Err(Report::NotStarted("a thread was lost".to_owned())))
 }
 
 fn start_here(plan: &Plan, support: Option<Support>, nice: i32) -> Result<Started, Report> {
     // On Linux, this is about the thread, and what it starts.
     setpriority_process(None, nice).map_err(|error| Report::NotStarted(format!("no priority: {error}")))?;
-    if let Some(support) = support {
-        confine::confine(plan, support).map_err(Report::Unconfined)?;
+    let mut ends_when_closed = None;
+    let mut support = support;
+    if let Some(support) = &mut support {
+        ends_when_closed =
+            own_processes().map_err(|error| Report::NotStarted(format!("no first process: {error}")))?;
+        support.own_processes = ends_when_closed.is_some();
+        confine::confine(plan, *support).map_err(Report::Unconfined)?;
     }
     let Some((program, arguments)) = plan.argv.split_first() else {
         return match support {
@@ -186,7 +223,24 @@ fn start_here(plan: &Plan, support: Option<Support>, nice: i32) -> Result<Starte
         .stdin(Stdio::null())
         .spawn();
     let child = spawned.map_err(|error| Report::NotStarted(format!("`{program}`: {error}")))?;
-    Ok(Started::Command(Pid::from_child(&child)))
+    Ok(Started::Command(Pid::from_child(&child), ends_when_closed))
+}
+
+/// What this thread starts from now on is in a process namespace, if this user may have one. The answer is what keeps its first process alive.
+fn own_processes() -> std::io::Result<Option<ChildStdin>> {
+    if unshare(CloneFlags::CLONE_NEWPID).is_err() {
+        return Ok(None);
+    }
+    // Whatever starts `sandbox-exec` is among the arguments: a supervisor with a plan has no others.
+    let mut first = Command::new("/proc/self/exe")
+        .args(std::env::args_os().skip(1))
+        .arg(init::ARGUMENT)
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    Ok(first.stdin.take())
 }
 
 /// All that a command has: nothing of ours.
@@ -209,6 +263,7 @@ fn limit(limits: &Limits, deadline: Duration) -> rustix::io::Result<()> {
     set_limit(Resource::Fsize, limits.file_bytes)?;
     set_limit(Resource::Nofile, limits.open_files)?;
     set_limit(Resource::Msgqueue, 0)?;
+    set_limit(Resource::Sigpending, SIGNALS_MAX)?;
     // The kernel counts all processes of a user, and a desktop has thousands.
     set_limit(Resource::Nproc, watch::tasks_of_machine().saturating_add(TASKS_BESIDE))
 }

@@ -60,6 +60,44 @@ fn sleepers(marker: &str) -> Vec<Pid> {
     ids.filter(sleep).filter_map(Pid::from_raw).collect()
 }
 
+/// The supervisor among the ancestors of a process, as they are seen from outside.
+fn supervisor_of(process: Pid) -> Option<Pid> {
+    let id = process.as_raw_nonzero();
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+    let parent = Pid::from_raw(parent.trim().parse().ok()?)?;
+    let line = std::fs::read_to_string(format!("/proc/{}/cmdline", parent.as_raw_nonzero())).ok()?;
+    if line.ends_with("\0sandbox-exec\0") { Some(parent) } else { supervisor_of(parent) }
+}
+
+/// The first process of a command's namespace holds on to the supervisor alone: with it everything ends, whether or not the engine lives to kill the group.
+#[tokio::test]
+async fn without_an_engine_and_a_supervisor_nothing_is_left_either() {
+    let lab = Lab::confined();
+    if !lab.sandbox.support().await.unwrap().own_processes {
+        // Then the engine kills the group, which other tests show.
+        return;
+    }
+    let marker = marker();
+    let room = lab.room().await;
+    let (never, command) =
+        (CancellationToken::new(), format!("trap '' TERM HUP; sleep {marker}; sleep {marker}"));
+    let running = lab.run_in(&room, &command, DEADLINE, &never);
+    let killing = async {
+        let supervisor = loop {
+            if let Some(found) = sleepers(&marker).into_iter().find_map(supervisor_of) {
+                break found;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        };
+        kill_process(supervisor, Signal::KILL).unwrap();
+        // This test is the engine, and does not get to run here until everything is gone.
+        until("everything is gone", || !is_running(&marker));
+    };
+    let (ran, ()) = tokio::join!(running, killing);
+    assert!(matches!(ran, Err(SandboxError::Lost)), "{ran:?}");
+}
+
 #[tokio::test]
 async fn a_cancelled_command_is_gone_when_the_answer_comes() {
     let lab = Lab::confined();
@@ -106,18 +144,17 @@ async fn a_supervisor_that_is_killed_takes_everything_along() {
     let lab = Lab::confined();
     let marker = marker();
     let room = lab.room().await;
-    let command = format!("echo $PPID > pid; sleep {marker} & sleep {marker}");
+    let command = format!("sleep {marker} & sleep {marker}");
     let never = CancellationToken::new();
     let running = lab.run_in(&room, &command, DEADLINE, &never);
     let killing = async {
-        let pid = loop {
-            let text = std::fs::read_to_string(room.files().join("pid")).unwrap_or_default();
-            if let (Ok(pid), true) = (text.trim().parse(), is_running(&format!("sleep\0{marker}"))) {
-                break pid;
+        let supervisor = loop {
+            if let Some(found) = sleepers(&marker).into_iter().find_map(supervisor_of) {
+                break found;
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
         };
-        kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+        kill_process(supervisor, Signal::KILL).unwrap();
     };
     let (ran, ()) = tokio::join!(running, killing);
     assert!(matches!(ran, Err(SandboxError::Lost)), "{ran:?}");

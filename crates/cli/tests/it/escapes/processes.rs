@@ -122,8 +122,8 @@ async fn nobody_outside_is_looked_into() {
 #[tokio::test]
 async fn nobody_outside_is_slowed_down() {
     for command in [
-        "renice -n 5 PID".to_owned(),
-        format!("perl -e 'syscall({SYS_setpriority}, 0, PID, 5)'"),
+        "renice -n 15 PID".to_owned(),
+        format!("perl -e 'syscall({SYS_setpriority}, 0, PID, 15)'"),
         format!("perl -e '$m = pack(\"Q\", 1); syscall({SYS_sched_setaffinity}, PID, 8, $m)'"),
         format!("perl -e '$l = pack(\"QQ\", 10, 10); syscall({SYS_prlimit64}, PID, 7, $l, 0)'"),
     ] {
