@@ -64,6 +64,7 @@ impl Direct {
             blobs,
             agents: Arc::new(One(Arc::new(runnable))),
             owners: Arc::new(LockFiles::register(&directory.join("owners"))?),
+            seal: weir_engine::SnapshotSeal::open(&directory.join("key"))?,
             options: Options::default(),
         };
         Ok(Self { engine: Engine::start(setup).await?, journal })

@@ -87,6 +87,7 @@ impl World {
             blobs,
             agents: Arc::new(One(Arc::new(runnable))),
             owners: Arc::new(LockFiles::register(&directory.join("owners"))?),
+            seal: weir_engine::SnapshotSeal::open(&directory.join("key"))?,
             options: Options::default(),
         };
         let engine = Engine::start(setup.clone()).await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_blobs::Blobs;
-use weir_engine::{Adopt, Agents, Engine, EngineError, LockFiles, Options, Setup};
+use weir_engine::{Adopt, Agents, Engine, EngineError, LockFiles, Options, Setup, SnapshotSeal};
 use weir_journal_sqlite::SqliteJournal;
 
 use crate::agents::ProjectAgents;
@@ -16,6 +16,9 @@ use crate::workbench::Workbench;
 
 /// Who runs which session is told by files in this directory of the data directory.
 const OWNERS: &str = "owners";
+
+/// What snapshots are sealed with is in this file of the data directory.
+const KEY: &str = "key";
 
 /// How long an engine may take to let go of its sessions.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -89,6 +92,7 @@ impl Host {
             blobs: Arc::clone(&blobs),
             agents: Arc::new(agents),
             owners: Arc::new(owners),
+            seal: seal_of(data_dir).await?,
             options,
         };
         Ok(Self { engine: Engine::start(setup).await?, journal, blobs, bench: None })
@@ -112,5 +116,19 @@ impl Host {
             let _ = tokio::time::timeout(FAREWELL, bench.close()).await;
         }
         self.journal.close().await;
+    }
+}
+
+/// The seal of the snapshots in a data directory. Where its key cannot be kept, snapshots last as long as this process.
+async fn seal_of(data_dir: &Path) -> Outcome<SnapshotSeal> {
+    let path = data_dir.join(KEY);
+    let shown = path.display().to_string();
+    match blocking(move || SnapshotSeal::open(&path)).await? {
+        Ok(seal) => Ok(seal),
+        Err(error) => {
+            tracing::warn!(path = shown, %error, "the key of snapshots cannot be kept: they are made anew each time");
+            let failed = |source| EngineError::Register { path: shown.clone(), source: Arc::new(source) };
+            Ok(SnapshotSeal::in_memory().map_err(failed)?)
+        }
     }
 }

@@ -280,7 +280,7 @@ impl Actor {
 
     /// Folds what is in the journal, and then what is drafted and cannot be taken back.
     async fn reload(&mut self) -> Result<(), EngineError> {
-        let loaded = store::load(&*self.shared.setup.journal, &self.address).await?;
+        let loaded = store::load(self.shared.journal(), &self.address).await?;
         let preface = match loaded {
             Some(loaded) => {
                 (self.session, self.snapshot) = (loaded.session, loaded.snapshot);

@@ -22,6 +22,7 @@ use crate::family;
 use crate::input;
 use crate::setup::Runnable;
 use crate::shared::Shared;
+use crate::snapshots::SealedJournal;
 use crate::store;
 
 pub use self::error::{ApprovalError, How};
@@ -129,7 +130,7 @@ pub fn why_asked(tool: &str, rule: &str, because: &str) -> String {
 
 /// What a session and those behind it ask.
 pub(crate) async fn of_family(
-    journal: &dyn Journal,
+    journal: SealedJournal<'_>,
     address: &Address,
     session: &Session,
 ) -> Result<Vec<Approval>, EngineError> {
@@ -231,7 +232,7 @@ impl Engine {
     /// When there is no such session, or it cannot be read.
     pub async fn approvals(&self, address: &Address) -> Result<Vec<Approval>, EngineError> {
         let session = self.state(address, None).await?;
-        of_family(&*self.0.setup.journal, address, &session).await
+        of_family(self.0.journal(), address, &session).await
     }
 
     /// What all sessions ask people, a page of at most so many sessions at a time, and where the next page begins.
@@ -261,7 +262,7 @@ impl Engine {
         after: Option<AskedAfter>,
         limit: usize,
     ) -> Result<(Vec<Approval>, Option<AskedAfter>), EngineError> {
-        let journal = &*self.0.setup.journal;
+        let journal = self.0.journal();
         let limit = limit.clamp(1, PAGE_MAX);
         let mut at = after.unwrap_or(AskedAfter { status: Status::Waiting, after: None });
         let mut seen: Vec<Listed> = Vec::new();
@@ -324,7 +325,7 @@ impl Engine {
     /// # Errors
     /// When the journal cannot be read.
     pub async fn root(&self, address: &Address) -> Result<Address, EngineError> {
-        family::root_of(&*self.0.setup.journal, address).await
+        family::root_of(self.0.journal(), address).await
     }
 
     /// Finds the call, and whether that person may decide about it.
@@ -400,7 +401,7 @@ impl Question {
 
 /// The session that makes a call: this one, or one behind it.
 async fn find(shared: &Shared, address: &Address, call: CallId) -> Result<(Address, Session), EngineError> {
-    let journal = &*shared.setup.journal;
+    let journal = shared.journal();
     let loaded = store::load(journal, address).await?;
     let Some(session) = loaded.map(store::Loaded::state).filter(|session| session.created.is_some()) else {
         return Err(EngineError::NoSession(address.clone()));
@@ -413,7 +414,7 @@ async fn find(shared: &Shared, address: &Address, call: CallId) -> Result<(Addre
             return Ok((child.address, child.session));
         }
     }
-    Err(not_asked(journal, address.clone(), call).await?.into())
+    Err(not_asked(&*journal, address.clone(), call).await?.into())
 }
 
 /// Why nobody is asked about a call: it was decided, or it never was asked about.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use weir_journal::{Branch, Expected, Fork, Ownership, Part, mint_session};
+use weir_journal::{Branch, Expected, Fork, Ownership, Part, StreamSummary, mint_session};
 use weir_kernel::{
     Allowance, Body, ExternalSignal, FileWritten, RunCancelRequested, Session, SessionClosed, SessionCreated,
     SessionHalted, SessionUpdated, UserMessage, Verdict,
@@ -240,7 +240,18 @@ impl Engine {
         let run = session.run.as_ref().map(|run| run.id);
         let shares = budgets::shares(&runnable.budgets, address.session, created, run);
         let paid = budgets::paid_from(&shares, created, (self.0.setup.options.clock)());
-        purses::balances_of(&*self.0.setup.journal, paid).await
+        purses::balances_of(self.0.journal(), paid).await
+    }
+
+    /// The purses whose streams are wanted, by name.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub async fn purses(
+        &self,
+        wanted: impl FnMut(&StreamSummary) -> bool,
+    ) -> Result<Vec<Balance>, EngineError> {
+        purses::balances(&*self.0.setup.journal, &self.0.setup.seal, wanted).await
     }
 
     /// Waits until a session has nothing to do, running it if need be, and says what came of its latest run.
@@ -319,7 +330,7 @@ impl Engine {
     /// # Errors
     /// When there is no such session, or it is closed.
     pub async fn halt(&self, address: &Address, reason: &str, actor: &str) -> Result<Seq, EngineError> {
-        self.input(address, SessionHalted { reason: reason.to_owned() }, actor).await
+        self.input(address, SessionHalted { reason: reason.to_owned(), imported: false }, actor).await
     }
 
     /// Ends a session for good.
@@ -360,7 +371,7 @@ impl Engine {
         let journal = &self.0.setup.journal;
         let branch = journal.fork(Fork { from: from.branch_id(), at, name: name.clone() }).await?;
         let address = Address { session: from.session, branch: name };
-        let loaded = store::load(&**journal, &address).await?;
+        let loaded = store::load(self.0.journal(), &address).await?;
         let Some(loaded) = loaded.filter(|loaded| !loaded.preface.is_empty()) else {
             return Ok((address, branch));
         };
@@ -383,7 +394,7 @@ impl Engine {
     /// # Errors
     /// When there is no such session, or it cannot be read.
     pub async fn state(&self, address: &Address, at: Option<Seq>) -> Result<Session, EngineError> {
-        let loaded = store::load_until(&*self.0.setup.journal, address, at).await?;
+        let loaded = store::load_until(self.0.journal(), address, at).await?;
         loaded.map(store::Loaded::state).ok_or_else(|| EngineError::NoSession(address.clone()))
     }
 
@@ -392,7 +403,7 @@ impl Engine {
     /// # Errors
     /// When there is no such session, or it cannot be read.
     pub async fn files(&self, address: &Address, at: Option<Seq>) -> Result<Files, EngineError> {
-        let (journal, branch) = (&*self.0.setup.journal, address.branch_id());
+        let (journal, branch) = (self.0.journal(), address.branch_id());
         if journal.head(&branch).await?.is_none() {
             return Err(EngineError::NoSession(address.clone()));
         }

@@ -1,12 +1,13 @@
 //! Sessions and those that do calls for them: who is behind a call, and who waits for whom.
 
-use weir_journal::{Journal, now};
+use weir_journal::now;
 use weir_kernel::{Call, CallState, Lifecycle, Session};
 use weir_tools::DEPTH_MAX;
 use weir_types::{CallId, SessionId, Timestamp};
 
 use crate::address::Address;
 use crate::error::EngineError;
+use crate::snapshots::SealedJournal;
 use crate::store;
 
 /// A session behind a call.
@@ -18,7 +19,7 @@ pub(crate) struct Child {
 /// The sessions behind the calls of a session that have not ended. A call names its session, and that must name the call:
 /// what was made up gets nowhere.
 pub(crate) async fn behind(
-    journal: &dyn Journal,
+    journal: SealedJournal<'_>,
     parent: SessionId,
     session: &Session,
 ) -> Result<Vec<Child>, EngineError> {
@@ -33,7 +34,7 @@ pub(crate) async fn behind(
 
 /// The session that a call names, if that names the call.
 pub(crate) async fn child_of(
-    journal: &dyn Journal,
+    journal: SealedJournal<'_>,
     parent: SessionId,
     call: CallId,
     child: SessionId,
@@ -48,7 +49,7 @@ pub(crate) async fn child_of(
 
 /// All sessions behind a session, and behind those, the nearest first.
 pub(crate) async fn below(
-    journal: &dyn Journal,
+    journal: SealedJournal<'_>,
     address: &Address,
     session: &Session,
 ) -> Result<Vec<Child>, EngineError> {
@@ -68,7 +69,7 @@ pub(crate) async fn below(
 
 /// Whether the session behind a call, or one behind that, has anything to do but to wait for people.
 pub(crate) async fn stirs(
-    journal: &dyn Journal,
+    journal: SealedJournal<'_>,
     parent: SessionId,
     call: CallId,
     child: SessionId,
@@ -103,7 +104,7 @@ pub(crate) struct Waiting {
 
 /// The parent of a session, if it waits for that session's run to end.
 pub(crate) async fn waiting_parent(
-    journal: &dyn Journal,
+    journal: SealedJournal<'_>,
     child: &Address,
     session: &Session,
 ) -> Result<Option<Waiting>, EngineError> {
@@ -119,7 +120,7 @@ pub(crate) async fn waiting_parent(
 }
 
 /// The session that a person began, from which a session was called, however deep.
-pub(crate) async fn root_of(journal: &dyn Journal, address: &Address) -> Result<Address, EngineError> {
+pub(crate) async fn root_of(journal: SealedJournal<'_>, address: &Address) -> Result<Address, EngineError> {
     let mut root = address.clone();
     for _ in 0..=DEPTH_MAX {
         let loaded = store::load(journal, &root).await?;

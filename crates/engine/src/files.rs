@@ -15,11 +15,13 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedMutexGuard;
 use weir_blobs::{Blobs, GetError};
-use weir_journal::{FoldVersion, Journal, OfKind, ReadError, SNAPSHOT_MAX, Snapshot};
-use weir_kernel::{Body, FileDeleted, FileWritten, kind};
+use weir_journal::{Journal, OfKind, ReadError};
+use weir_kernel::{Body, FileDeleted, FileWritten, FoldError, kind};
 use weir_tools::{Edit, FileInfo, FilesError, Trace};
 use weir_types::{BranchId, CallId, Event, Explain, Hash, Seq};
 use weir_workspace::{Change, Entry, Files, Mode, Path, Scan, changes_in, checkout, diff};
+
+use crate::snapshots::{self, Fold, SealedJournal, SnapshotSeal};
 
 /// The largest file that a tool reads or writes as a whole.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -29,27 +31,26 @@ const SNAPSHOT_EVERY: usize = 512;
 
 /// The files of a branch at its newest event, or at an earlier one.
 pub(crate) async fn files_at(
-    journal: &dyn Journal,
+    journal: SealedJournal<'_>,
     branch: &BranchId,
     until: Option<Seq>,
 ) -> Result<Files, ReadError> {
     let Some(head) = journal.head(branch).await? else { return Ok(Files::new()) };
     let until = until.unwrap_or(head.seq).min(head.seq);
-    let (mut files, after) = match remembered(journal, branch).await? {
-        Some((files, seq)) if seq <= until => (files, seq),
-        _ => (Files::new(), Seq(0)),
-    };
+    let remembered = snapshots::newest::<SessionFilesFold>(journal, branch).await?;
+    let mut fold = remembered.filter(|fold| fold.seq <= until).unwrap_or_default();
     let mut events = Vec::new();
     for name in ["file.written", "file.deleted"] {
-        let pages = OfKind::new(journal, branch, kind(name)).after(after);
+        let pages = OfKind::new(&*journal, branch, kind(name)).after(fold.seq);
         events.extend(events_until(pages, until).await?);
     }
     events.sort_by_key(|event| event.seq);
-    events.iter().filter_map(change_of).for_each(|change| files.apply(&change));
+    events.iter().filter_map(change_of).for_each(|change| fold.files.apply(&change));
+    fold.seq = until;
     if events.len() >= SNAPSHOT_EVERY && until == head.seq {
-        remember(journal, branch, &files, head.seq, head.chain).await;
+        snapshots::remember(journal, branch, &fold).await;
     }
-    Ok(files)
+    Ok(fold.files)
 }
 
 async fn events_until(mut pages: OfKind<'_>, until: Seq) -> Result<Vec<Event>, ReadError> {
@@ -90,41 +91,55 @@ pub(crate) fn body_of(change: &Change) -> Body {
     }
 }
 
-fn fold_version() -> FoldVersion {
-    FoldVersion { fold: "files".to_owned(), version: 1 }
-}
-
 /// A snapshot's record of one file.
 #[derive(Serialize, Deserialize)]
 struct Kept(Hash, u64, u32);
 
-async fn remembered(journal: &dyn Journal, branch: &BranchId) -> Result<Option<(Files, Seq)>, ReadError> {
-    let Some(snapshot) = journal.snapshot(branch, &fold_version()).await? else { return Ok(None) };
-    // A snapshot is a cache: one that cannot be read is as good as none.
-    let Ok(kept) = serde_json::from_slice::<BTreeMap<String, Kept>>(&snapshot.state) else { return Ok(None) };
-    let mut files = Files::new();
-    for (path, Kept(hash, size, mode)) in kept {
-        let Ok(path) = path.parse() else { return Ok(None) };
-        files.apply(&Change::Written { path, entry: Entry { hash, size, mode: Mode::from_bits(mode) } });
-    }
-    Ok(Some((files, snapshot.seq)))
+/// The files of a branch after an event.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct SessionFilesFold {
+    files: Files,
+    seq: Seq,
 }
 
-async fn remember(journal: &dyn Journal, branch: &BranchId, files: &Files, seq: Seq, chain: Hash) {
-    let kept: BTreeMap<&str, Kept> = files
-        .iter()
-        .map(|(path, entry)| (path.as_str(), Kept(entry.hash, entry.size, entry.mode.bits())))
-        .collect();
-    let Ok(state) = serde_json::to_vec(&kept) else { return };
-    if state.len() <= SNAPSHOT_MAX {
-        let (branch, fold) = (branch.clone(), fold_version());
-        let _ = journal.put_snapshot(Snapshot { branch, seq, chain, fold, state: state.into() }).await;
+impl Fold for SessionFilesFold {
+    const NAME: &'static str = "files";
+    const VERSION: u32 = 1;
+
+    fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    fn apply(&mut self, event: &Event) -> Result<(), FoldError> {
+        if let Some(change) = change_of(event) {
+            self.files.apply(&change);
+        }
+        self.seq = event.seq;
+        Ok(())
+    }
+
+    fn encode(&self) -> Option<Vec<u8>> {
+        let kept = |entry: &Entry| Kept(entry.hash, entry.size, entry.mode.bits());
+        let kept: BTreeMap<&str, Kept> =
+            self.files.iter().map(|(path, entry)| (path.as_str(), kept(entry))).collect();
+        serde_json::to_vec(&kept).ok()
+    }
+
+    fn decode(state: &[u8], seq: Seq) -> Option<Self> {
+        let kept: BTreeMap<String, Kept> = serde_json::from_slice(state).ok()?;
+        let mut files = Files::new();
+        for (path, Kept(hash, size, mode)) in kept {
+            let (path, entry) = (path.parse().ok()?, Entry { hash, size, mode: Mode::from_bits(mode) });
+            files.apply(&Change::Written { path, entry });
+        }
+        Some(Self { files, seq })
     }
 }
 
 /// The files of a session while its calls run.
 pub(crate) struct SessionFiles {
     journal: Arc<dyn Journal>,
+    seal: SnapshotSeal,
     blobs: Arc<dyn Blobs>,
     branch: BranchId,
     /// With what finished turns changed; nothing before the first look.
@@ -143,16 +158,22 @@ struct Finished {
 }
 
 impl SessionFiles {
-    pub(crate) fn new(journal: Arc<dyn Journal>, blobs: Arc<dyn Blobs>, branch: BranchId) -> Arc<Self> {
+    pub(crate) fn new(
+        journal: Arc<dyn Journal>,
+        seal: SnapshotSeal,
+        blobs: Arc<dyn Blobs>,
+        branch: BranchId,
+    ) -> Arc<Self> {
         let (now, turn, finished) = Default::default();
-        Arc::new(Self { journal, blobs, branch, now, turn, finished })
+        Arc::new(Self { journal, seal, blobs, branch, now, turn, finished })
     }
 
     async fn current(&self) -> Result<Arc<Files>, FilesError> {
         if let Some(files) = self.now().clone() {
             return Ok(files);
         }
-        let loaded = files_at(&*self.journal, &self.branch, None).await;
+        let journal = SealedJournal::new(&*self.journal, &self.seal);
+        let loaded = files_at(journal, &self.branch, None).await;
         let loaded = loaded.map_err(|error| FilesError::Unavailable(error.to_string()))?;
         // Whoever loaded first may have changed something since.
         Ok(Arc::clone(self.now().get_or_insert_with(|| Arc::new(loaded))))
@@ -365,7 +386,7 @@ mod tests {
         let blobs: Arc<dyn Blobs> = Arc::new(MemoryBlobs::new());
         let journal = Arc::new(MemoryJournal::new(Arc::clone(&blobs)));
         let branch = crate::address::Address::main(mint_session()).branch_id();
-        let session = SessionFiles::new(journal, blobs, branch);
+        let session = SessionFiles::new(journal, SnapshotSeal::in_memory().unwrap(), blobs, branch);
         let [first, second, third] = [(); 3].map(|()| Handle::in_turn(&session, mint_call()));
         first.turn().await;
         let waiting = |handle: &Handle| handle.turn().now_or_never().is_none();

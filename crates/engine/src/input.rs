@@ -148,7 +148,7 @@ async fn append(
     key: Option<&Key>,
     fits: impl Fn(&Session) -> bool,
 ) -> Result<Option<Appended>, EngineError> {
-    let journal = &*shared.setup.journal;
+    let journal = shared.journal();
     let loaded = store::load(journal, address).await?;
     let Some(loaded) = loaded.filter(|loaded| loaded.session.created.is_some()) else {
         return Err(EngineError::NoSession(address.clone()));

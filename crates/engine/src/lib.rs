@@ -9,7 +9,7 @@
 //! use futures_util::FutureExt;
 //! use futures_util::future::BoxFuture;
 //! use weir_blobs::{Blobs, MemoryBlobs};
-//! use weir_engine::{Agents, Budgets, Engine, Explained, Functions, LockFiles, New, Options, Runnable, Said, Setup};
+//! use weir_engine::{Agents, Budgets, Engine, Explained, Functions, LockFiles, New, Options, Runnable, Said, Setup, SnapshotSeal};
 //! use weir_journal::MemoryJournal;
 //! use weir_kernel::{Agent, Limits};
 //! use weir_models::Echo;
@@ -38,6 +38,7 @@
 //!     blobs,
 //!     agents: Arc::new(Parrot(Arc::new(parrot))),
 //!     owners: Arc::new(LockFiles::register(directory.path())?),
+//!     seal: SnapshotSeal::open(&directory.path().join("key"))?,
 //!     options: Options::default(),
 //! })
 //! .await?;
@@ -74,6 +75,7 @@ mod actor;
 mod adopt;
 mod alive;
 mod draft;
+mod evidence;
 mod family;
 mod files;
 mod gate;
@@ -87,6 +89,7 @@ mod rebuild;
 mod redecide;
 mod replay;
 mod shared;
+mod snapshots;
 mod store;
 mod unstored;
 
@@ -114,6 +117,7 @@ pub use redecide::{Counts, OtherTools, Redecided, Redecisions, Which};
 pub use replay::recorded;
 pub use servers::{MayStart, Program};
 pub use setup::{Adopt, Agents, AsksFirst, Options, Runnable, Setup};
+pub use snapshots::{SnapshotCheck, SnapshotError, SnapshotSeal, check_snapshot};
 pub use tools::{Function, Functions, Tools, get_time};
 pub use unstored::{NOT_STORED, Unstored};
 pub use watch::{Update, Updates};

@@ -5,14 +5,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
 use tokio::sync::Mutex as Turns;
-use weir_journal::{Appended, FoldVersion, Journal, PAGE_MAX, Part, ReadError, Snapshot, StreamSummary};
+use weir_journal::{Appended, Journal, PAGE_MAX, Part, ReadError, StreamSummary};
 use weir_kernel::{Allowance, Amount, Body, Purse, Short};
 use weir_types::{BranchId, EventId, Seq, StreamName};
 
 use crate::budgets::{PREFIX, Paid, stream};
 use crate::error::EngineError;
+use crate::snapshots::{self, SealedJournal, SnapshotSeal};
 
 /// How many purses are remembered.
 const KNOWN_MAX: usize = 1_024;
@@ -45,7 +45,7 @@ impl Purses {
     /// What a purse lacks for this, if anything. Only what is known now is asked, unless that says no.
     pub(crate) async fn lacks(
         &self,
-        journal: &dyn Journal,
+        journal: SealedJournal<'_>,
         paid: &Paid,
         need: Amount,
     ) -> Result<Option<Short>, EngineError> {
@@ -62,7 +62,7 @@ impl Purses {
     /// What became of a reservation that is in the journal.
     pub(crate) async fn verdict(
         &self,
-        journal: &dyn Journal,
+        journal: SealedJournal<'_>,
         paid: &Paid,
         call: EventId,
         need: Amount,
@@ -121,14 +121,14 @@ fn passing(limit: &Allowance, need: Amount) -> Short {
 }
 
 impl Known {
-    async fn catch_up(&mut self, journal: &dyn Journal, branch: &BranchId) -> Result<(), EngineError> {
+    async fn catch_up(&mut self, journal: SealedJournal<'_>, branch: &BranchId) -> Result<(), EngineError> {
         if !self.loaded {
             (self.purse, self.snapshot) = newest_snapshot(journal, branch).await?;
         }
         read_on(journal, branch, &mut self.purse).await?;
         self.loaded = true;
         if self.purse.seq.0 - self.snapshot.0 >= SNAPSHOT_EVERY {
-            remember(journal, branch, &self.purse).await;
+            snapshots::remember(journal, branch, &self.purse).await;
             self.snapshot = self.purse.seq;
         }
         Ok(())
@@ -152,8 +152,10 @@ pub struct Balance {
 /// When the journal cannot be read.
 pub async fn balances(
     journal: &dyn Journal,
+    seal: &SnapshotSeal,
     mut wanted: impl FnMut(&StreamSummary) -> bool,
 ) -> Result<Vec<Balance>, EngineError> {
+    let journal = SealedJournal::new(journal, seal);
     let (mut balances, mut after) = (Vec::new(), PREFIX.parse().ok());
     loop {
         let page = journal.streams(after, PAGE_MAX).await?;
@@ -170,7 +172,10 @@ pub async fn balances(
 }
 
 /// The purses that a call would be paid from.
-pub(crate) async fn balances_of(journal: &dyn Journal, paid: Vec<Paid>) -> Result<Vec<Balance>, EngineError> {
+pub(crate) async fn balances_of(
+    journal: SealedJournal<'_>,
+    paid: Vec<Paid>,
+) -> Result<Vec<Balance>, EngineError> {
     let mut balances = Vec::new();
     for Paid { draw, limit } in paid {
         let purse = load(journal, &stream(&draw.scope)).await?;
@@ -179,13 +184,17 @@ pub(crate) async fn balances_of(journal: &dyn Journal, paid: Vec<Paid>) -> Resul
     Ok(balances)
 }
 
-async fn load(journal: &dyn Journal, branch: &BranchId) -> Result<Purse, EngineError> {
+async fn load(journal: SealedJournal<'_>, branch: &BranchId) -> Result<Purse, EngineError> {
     let (mut purse, _) = newest_snapshot(journal, branch).await?;
     read_on(journal, branch, &mut purse).await?;
     Ok(purse)
 }
 
-async fn read_on(journal: &dyn Journal, branch: &BranchId, purse: &mut Purse) -> Result<(), EngineError> {
+async fn read_on(
+    journal: SealedJournal<'_>,
+    branch: &BranchId,
+    purse: &mut Purse,
+) -> Result<(), EngineError> {
     loop {
         let page = match journal.read(branch, purse.seq, PAGE_MAX).await {
             Ok(page) => page,
@@ -204,34 +213,12 @@ async fn read_on(journal: &dyn Journal, branch: &BranchId, purse: &mut Purse) ->
     }
 }
 
-async fn newest_snapshot(journal: &dyn Journal, branch: &BranchId) -> Result<(Purse, Seq), EngineError> {
-    let snapshot = match journal.snapshot(branch, &fold_version()).await {
-        Ok(snapshot) => snapshot,
-        Err(ReadError::NoStream(_) | ReadError::NoBranch(_)) => None,
+async fn newest_snapshot(journal: SealedJournal<'_>, branch: &BranchId) -> Result<(Purse, Seq), EngineError> {
+    let purse = match snapshots::newest::<Purse>(journal, branch).await {
+        Ok(purse) => purse.unwrap_or_default(),
+        Err(ReadError::NoStream(_) | ReadError::NoBranch(_)) => Purse::default(),
         Err(error) => return Err(error.into()),
     };
-    // A snapshot is a cache: one that cannot be read is as good as none.
-    let purse = snapshot.and_then(|snapshot| {
-        let purse: Purse = serde_json::from_slice(&snapshot.state).ok()?;
-        (purse.seq == snapshot.seq).then_some(purse)
-    });
-    let purse = purse.unwrap_or_default();
     let seq = purse.seq;
     Ok((purse, seq))
-}
-
-/// Remembers the fold, if nobody has appended since. It is a cache: failing to is no failure.
-async fn remember(journal: &dyn Journal, branch: &BranchId, purse: &Purse) {
-    let Ok(state) = serde_json::to_vec(purse) else { return };
-    let Ok(Some(head)) = journal.head(branch).await else { return };
-    if state.len() > weir_journal::SNAPSHOT_MAX || head.seq != purse.seq {
-        return;
-    }
-    let (branch, fold) = (branch.clone(), fold_version());
-    let snapshot = Snapshot { branch, seq: head.seq, chain: head.chain, fold, state: Bytes::from(state) };
-    let _ = journal.put_snapshot(snapshot).await;
-}
-
-fn fold_version() -> FoldVersion {
-    FoldVersion { fold: "purse".to_owned(), version: 1 }
 }

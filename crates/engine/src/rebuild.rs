@@ -35,7 +35,7 @@ pub struct Rebuilt {
 pub(crate) async fn rebuild(shared: &Shared, address: &Address, n: usize) -> Result<Rebuilt, EngineError> {
     let (event, requested) = find(shared, address, n).await?;
     let before = Seq(event.seq.0 - 1);
-    let loaded = store::load_until(&*shared.setup.journal, address, Some(before)).await?;
+    let loaded = store::load_until(shared.journal(), address, Some(before)).await?;
     let Some(loaded) = loaded else { return Err(EngineError::NoSession(address.clone())) };
     let session = &loaded.session;
     let cut = Cut { share_tokens: requested.params.share_tokens };

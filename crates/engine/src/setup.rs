@@ -14,6 +14,7 @@ use crate::budgets::Budgets;
 use crate::error::Explained;
 use crate::hooks::Hooks;
 use crate::owners::Owners;
+use crate::snapshots::SnapshotSeal;
 use crate::tools::Tools;
 
 /// What an engine is made of.
@@ -27,6 +28,8 @@ pub struct Setup {
     pub agents: Arc<dyn Agents>,
     /// Which processes live.
     pub owners: Arc<dyn Owners>,
+    /// What snapshots in the journal are sealed with.
+    pub seal: SnapshotSeal,
     /// How it behaves.
     pub options: Options,
 }

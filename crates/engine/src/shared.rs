@@ -20,6 +20,7 @@ use crate::live::Live;
 use crate::poke::Poke;
 use crate::purses::Purses;
 use crate::setup::{Adopt, Runnable, Setup};
+use crate::snapshots::SealedJournal;
 
 /// Commands that wait for one session; a full queue makes its senders wait.
 const COMMANDS_MAX: usize = 64;
@@ -73,6 +74,11 @@ impl Shared {
             adoption,
             storage: watch::Sender::new(None),
         })
+    }
+
+    /// The journal, with the seal of its snapshots.
+    pub(crate) fn journal(&self) -> SealedJournal<'_> {
+        SealedJournal::new(&*self.setup.journal, &self.setup.seal)
     }
 
     /// The session's task, started if need be.
@@ -174,6 +180,7 @@ mod tests {
     use crate::error::Explained;
     use crate::owners::{Owners, Standing as Life};
     use crate::setup::{Agents, Options};
+    use crate::snapshots::SnapshotSeal;
 
     struct Nobody;
 
@@ -201,8 +208,15 @@ mod tests {
     fn shared(adopt: Adopt) -> Arc<Shared> {
         let blobs = Arc::new(MemoryBlobs::new());
         let journal = Arc::new(MemoryJournal::new(Arc::clone(&blobs) as _));
-        let options = Options { adopt, ..Options::default() };
-        Shared::new(Setup { journal, blobs, agents: Arc::new(Nobody), owners: Arc::new(Nobody), options })
+        let (options, seal) = (Options { adopt, ..Options::default() }, SnapshotSeal::in_memory().unwrap());
+        Shared::new(Setup {
+            journal,
+            blobs,
+            agents: Arc::new(Nobody),
+            owners: Arc::new(Nobody),
+            seal,
+            options,
+        })
     }
 
     /// A session in memory whose task does nothing, told and knowing so much.

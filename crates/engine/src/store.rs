@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use weir_journal::{FoldVersion, Journal, PAGE_MAX, ReadError, SNAPSHOT_MAX, Snapshot, Status};
-use weir_kernel::{At, Body, BranchForked, FOLD_VERSION, Lifecycle, Session, SessionHalted};
-use weir_types::{BranchId, BranchName, EventId, Seq};
+use weir_journal::{Branch, ForkPoint, Journal, Listed, OfKind, PAGE_MAX, ReadError, Status};
+use weir_kernel::{At, Body, BranchForked, Lifecycle, Session, SessionHalted, kind};
+use weir_types::{BranchId, BranchName, Event, EventId, Seq};
 
 use crate::address::Address;
 use crate::error::EngineError;
+use crate::evidence;
+use crate::snapshots::{self, SealedJournal};
 
 /// A session as it is in the journal.
 pub(crate) struct Loaded {
@@ -32,13 +33,16 @@ impl Loaded {
 }
 
 /// Folds a session; nothing, if there is none.
-pub(crate) async fn load(journal: &dyn Journal, address: &Address) -> Result<Option<Loaded>, EngineError> {
+pub(crate) async fn load(
+    journal: SealedJournal<'_>,
+    address: &Address,
+) -> Result<Option<Loaded>, EngineError> {
     load_until(journal, address, None).await
 }
 
 /// Folds a session up to and including an event.
 pub(crate) async fn load_until(
-    journal: &dyn Journal,
+    journal: SealedJournal<'_>,
     address: &Address,
     until: Option<Seq>,
 ) -> Result<Option<Loaded>, EngineError> {
@@ -51,11 +55,9 @@ pub(crate) async fn load_until(
         None => newest_snapshot(journal, &branch).await?,
     }
     .unwrap_or_else(empty);
-    read_on(journal, address, &branch, &mut loaded, until).await?;
+    read_on(&*journal, address, &branch, &mut loaded, until).await?;
     if until.is_none() {
-        let fork = fork_point(journal, &branch, loaded.session.seq).await?;
-        let halt = import_to_halt(journal, &branch, &loaded.session).await?;
-        loaded.preface = fork.map(Body::from).into_iter().chain(halt.map(Body::from)).collect();
+        loaded.preface = preface(&*journal, &branch, &loaded.session).await?;
     }
     Ok(Some(loaded))
 }
@@ -64,8 +66,8 @@ fn empty() -> Loaded {
     Loaded { session: Session::default(), snapshot: Seq(0), preface: Vec::new() }
 }
 
-/// Whoever imports events of a session leaves it halted in its row alone, since an import adds nothing to what it brings.
-/// The first to take it up writes that down: nothing that was brought along as decided or granted counts then.
+/// An import leaves a session halted in its row alone, since it adds nothing to the events that it brings. The first process to
+/// take the session up writes that down: nothing that was brought along as decided or granted counts then.
 ///
 /// INVARIANT: the row is read after the events, and written with them: it is at least as new as what was folded.
 pub(crate) async fn import_to_halt(
@@ -73,20 +75,73 @@ pub(crate) async fn import_to_halt(
     branch: &BranchId,
     session: &Session,
 ) -> Result<Option<SessionHalted>, ReadError> {
-    if session.lifecycle != Lifecycle::Open {
+    if let Lifecycle::Closed(_) = session.lifecycle {
         return Ok(None);
     }
     let row = journal.listed(branch).await?;
-    let is_halted = row.is_some_and(|row| row.attrs.status == Status::Halted);
-    Ok(is_halted.then(|| SessionHalted { reason: "it was imported".to_owned() }))
+    let is_open = session.lifecycle == Lifecycle::Open;
+    let is_halted = |row: &Listed| row.attrs.status == Status::Halted && (is_open || is_of_import(row));
+    Ok(row.as_ref().is_some_and(is_halted).then(halt_of_import))
 }
 
-async fn newest_snapshot(journal: &dyn Journal, branch: &BranchId) -> Result<Option<Loaded>, EngineError> {
-    let Some(snapshot) = journal.snapshot(branch, &fold_version()).await? else { return Ok(None) };
-    // A snapshot is a cache: one that cannot be read is as good as none.
-    let session = serde_json::from_slice::<Session>(&snapshot.state).ok();
-    let usable = session.filter(|session| session.seq == snapshot.seq);
-    Ok(usable.map(|session| Loaded { session, snapshot: snapshot.seq, preface: Vec::new() }))
+fn halt_of_import() -> SessionHalted {
+    SessionHalted { reason: "it was imported".to_owned(), imported: true }
+}
+
+/// Whether a row is as an import leaves it. The engine always writes the agent.
+fn is_of_import(row: &Listed) -> bool {
+    row.attrs.status == Status::Halted && row.attrs.agent.is_none()
+}
+
+/// Whether a fork without events of its own shares events that were imported, and that no halt on its lineage says so of.
+async fn shares_import(
+    journal: &dyn Journal,
+    branches: &[Branch],
+    fork: &BranchId,
+) -> Result<bool, ReadError> {
+    let mut below = fork.branch.clone();
+    while let Some(point) = parent_of(branches, &below) {
+        let above = BranchId { stream: fork.stream.clone(), branch: point.branch.clone() };
+        if journal.listed(&above).await?.as_ref().is_some_and(is_of_import) {
+            return Ok(true);
+        }
+        let mut halts = OfKind::new(journal, &above, kind("session.halted")).after(point.at);
+        while let Some(page) = halts.next().await? {
+            if page.iter().any(is_halt_of_import) {
+                return Ok(true);
+            }
+        }
+        below = point.branch.clone();
+    }
+    Ok(false)
+}
+
+fn parent_of<'a>(branches: &'a [Branch], name: &BranchName) -> Option<&'a ForkPoint> {
+    branches.iter().find(|branch| branch.name == *name)?.parent.as_ref()
+}
+
+fn is_halt_of_import(event: &Event) -> bool {
+    let halted = Body::decode(&event.kind, &event.payload).ok().flatten();
+    matches!(halted, Some(Body::SessionHalted(halted)) if halted.imported)
+}
+
+/// The newest snapshot, unless the events say otherwise where it matters who may do what.
+async fn newest_snapshot(
+    journal: SealedJournal<'_>,
+    branch: &BranchId,
+) -> Result<Option<Loaded>, EngineError> {
+    let Some(session) = snapshots::newest::<Session>(journal, branch).await? else { return Ok(None) };
+    if let Some(contradiction) = evidence::contradiction(&*journal, branch, &session).await? {
+        tracing::error!(
+            branch = %branch,
+            seq = session.seq.0,
+            %contradiction,
+            "a snapshot contradicts the events of its session; it is dropped, and the events are folded again"
+        );
+        return Ok(None);
+    }
+    let snapshot = session.seq;
+    Ok(Some(Loaded { session, snapshot, preface: Vec::new() }))
 }
 
 async fn read_on(
@@ -113,42 +168,38 @@ async fn read_on(
     }
 }
 
-/// A branch that has no events of its own begins where its parent was left.
-async fn fork_point(
+/// What comes before anything else on a branch: how it begins, if it has no events of its own; that it was imported.
+async fn preface(
     journal: &dyn Journal,
     branch: &BranchId,
-    at: Seq,
-) -> Result<Option<BranchForked>, ReadError> {
-    if branch.branch == BranchName::main() {
-        return Ok(None);
+    session: &Session,
+) -> Result<Vec<Body>, ReadError> {
+    let mut preface: Vec<Body> = Vec::new();
+    let mut halt = import_to_halt(journal, branch, session).await?;
+    if branch.branch != BranchName::main() {
+        let branches = journal.branches(&branch.stream).await?;
+        if let Some(forked) = fork_point(&branches, branch, session.seq) {
+            preface.push(forked.into());
+            if halt.is_none() && shares_import(journal, &branches, branch).await? {
+                halt = Some(halt_of_import());
+            }
+        }
     }
-    let branches = journal.branches(&branch.stream).await?;
-    let this = branches.into_iter().find(|other| other.name == branch.branch);
-    let parent = this.filter(|this| this.own_events() == 0).and_then(|this| this.parent);
-    Ok(parent.filter(|parent| parent.at == at).map(|parent| BranchForked {
-        from: parent.branch,
-        at: parent.at,
-        name: branch.branch.clone(),
-    }))
+    preface.extend(halt.map(Body::from));
+    Ok(preface)
 }
 
-/// Remembers the fold of everything up to the head. It is a cache: failing to is no failure.
-pub(crate) async fn remember(journal: &dyn Journal, branch: &BranchId, session: &Session) {
-    let Ok(state) = serde_json::to_vec(session) else { return };
-    let Ok(Some(head)) = journal.head(branch).await else { return };
-    if state.len() > SNAPSHOT_MAX || head.seq != session.seq {
-        return;
-    }
-    let snapshot = Snapshot {
-        branch: branch.clone(),
-        seq: head.seq,
-        chain: head.chain,
-        fold: fold_version(),
-        state: Bytes::from(state),
-    };
-    let _ = journal.put_snapshot(snapshot).await;
+/// A branch that has no events of its own begins where its parent was left.
+fn fork_point(branches: &[Branch], branch: &BranchId, at: Seq) -> Option<BranchForked> {
+    let this = branches.iter().find(|other| other.name == branch.branch)?;
+    let parent = this.parent.as_ref().filter(|parent| this.own_events() == 0 && parent.at == at)?;
+    Some(BranchForked { from: parent.branch.clone(), at, name: branch.branch.clone() })
 }
 
-fn fold_version() -> FoldVersion {
-    FoldVersion { fold: "session".to_owned(), version: FOLD_VERSION }
+/// Remembers the fold of everything up to the head. What an open call may do is always read from events: with one, nothing is
+/// remembered.
+pub(crate) async fn remember(journal: SealedJournal<'_>, branch: &BranchId, session: &Session) {
+    if !session.has_open_calls() {
+        snapshots::remember(journal, branch, session).await;
+    }
 }

@@ -3,6 +3,9 @@
 //! An export is a header, then events, each preceded by what it needs: its branch's fork, its part's key, the blobs it
 //! refers to. An import checks every chain before it appends, skips what is already there and can be repeated after
 //! any failure; so a file that was cut imports as far as it goes, and goes on where the whole file is imported later.
+//!
+//! INVARIANT: an export is someone's word. [`import`] takes no stream in which the runtime keeps what people may do and spend
+//! here, such as tokens, deployments and budgets. [`restore`] takes all of them, and only where there is nothing yet.
 
 mod error;
 mod export;
@@ -13,7 +16,7 @@ mod tests;
 
 pub use error::{ExportError, ImportError};
 pub use export::export;
-pub use import::import;
+pub use import::{check_streams, import, restore};
 
 /// What an export wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

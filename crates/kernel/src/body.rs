@@ -123,6 +123,9 @@ bodies! {
     "session.halted" SessionHalted {
         /// Why.
         reason: String,
+        /// It was imported: what the file says about groups, approvers and purses does not count here.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        imported: bool,
     }
     /// Someone ends it for good.
     "session.closed" SessionClosed {

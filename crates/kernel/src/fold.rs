@@ -19,7 +19,8 @@ use crate::about::About;
 use crate::app;
 use crate::body::{
     Allowance, AssistantMessage, Body, ContextCompacted, ExternalSignal, ModelFailed, ModelRequested, Parked,
-    ResumeReason, RunStarted, SessionCreated, SessionResumed, SessionUpdated, StatePatched, UserMessage,
+    ResumeReason, RunStarted, SessionCreated, SessionHalted, SessionResumed, SessionUpdated, StatePatched,
+    UserMessage,
 };
 use crate::repeats::Repeats;
 use crate::session::{
@@ -104,7 +105,7 @@ impl Session {
             Body::SessionUpdated(body) => self.updated(body),
             Body::SessionResumed(body) => self.resumed(body),
             Body::SessionReleased(_) => self.cut_off(),
-            Body::SessionHalted(body) => self.halted(&body.reason),
+            Body::SessionHalted(body) => self.halted(body),
             Body::SessionClosed(body) => self.lifecycle = Lifecycle::Closed(body.reason.clone()),
             Body::BranchForked(_) => {
                 self.standing.clear();
@@ -141,7 +142,7 @@ impl Session {
             Body::ToolCompleted(body) => self.tool_completed(body),
             Body::ToolFailed(body) => self.tool_failed(body),
             Body::ApprovalRequested(body) => self.approval_requested(body),
-            Body::ApprovalGranted(body) => self.approval_granted(at.ts, body),
+            Body::ApprovalGranted(body) => self.approval_granted(at, body),
             Body::ApprovalDenied(body) => self.approval_denied(body),
             Body::ApprovalExpired(body) => self.approval_expired(body),
             Body::FileWritten(body) => self.activity.file_changed(&body.path),
@@ -236,10 +237,14 @@ impl Session {
     }
 
     /// Someone stops it: what was said yes to before does not count afterwards.
-    fn halted(&mut self, reason: &str) {
+    fn halted(&mut self, body: &SessionHalted) {
         self.standing.clear();
+        if body.imported {
+            self.approvers.clear();
+            self.created = self.created.take().map(SessionCreated::without_authority);
+        }
         if self.lifecycle == Lifecycle::Open {
-            self.lifecycle = Lifecycle::Halted(reason.to_owned());
+            self.lifecycle = Lifecycle::Halted(body.reason.clone());
         }
     }
 
@@ -453,6 +458,18 @@ impl Session {
         if let Some(run) = self.run.take() {
             self.ended = Some(Ended { run: run.id, how, spent: run.spent });
         }
+    }
+}
+
+impl SessionCreated {
+    /// The same without what the journal that it was imported from said its principal may do and spend.
+    #[must_use]
+    pub fn without_authority(mut self) -> Self {
+        self.groups.clear();
+        if let Some(parent) = &mut self.parent {
+            parent.purses.clear();
+        }
+        self
     }
 }
 

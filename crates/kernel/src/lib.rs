@@ -48,7 +48,7 @@ pub use purse::{Amount, Pending, Purse, Short};
 pub use repeats::Repeats;
 pub use session::{
     Activity, AssistantEntry, Call, CallResult, CallState, Compaction, Ended, Ending, Entry, InFlight,
-    Lifecycle, Phase, Run, Session, Spent, Standing, Summary, Transcript, UserEntry,
+    Lifecycle, Phase, Run, Session, Spent, StandingApproval, Summary, Transcript, UserEntry,
 };
 
 /// Raised whenever the fold or the shape of [`Session`] changes, so that no snapshot of another version is used.

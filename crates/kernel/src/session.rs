@@ -54,7 +54,7 @@ pub struct Session {
     pub long_results: Vec<Hash>,
     /// What someone has said yes to for as long as this branch goes on.
     #[serde(default)]
-    pub standing: Vec<Standing>,
+    pub standing: Vec<StandingApproval>,
     /// Calls that someone outside asks for, until they are done. They are no part of the conversation: the model is told neither
     /// of them nor of what comes of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -66,13 +66,16 @@ pub struct Session {
 
 /// A yes to every call of a tool that the same rule asks about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct StandingApproval {
     /// The tool.
     pub tool: String,
     /// The rule that asked.
     pub rule: String,
     /// Who said yes.
     pub by: String,
+    /// The event that says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub granted: Option<Seq>,
 }
 
 /// Whether a session can go on.
@@ -446,6 +449,12 @@ impl Session {
     /// Whether an errand has something to do but to wait for people.
     pub fn has_errands_to_run(&self) -> bool {
         !self.errands.iter().all(is_for_people)
+    }
+
+    /// Whether a call of the newest answer, or an errand, has not come to anything yet.
+    pub fn has_open_calls(&self) -> bool {
+        let calls = self.transcript.last_assistant().map_or(&[][..], |entry| &entry.calls);
+        calls.iter().chain(&self.errands).any(|call| !matches!(call.state, CallState::Done(_)))
     }
 
     /// Whether everything that is left to do is for people to do.

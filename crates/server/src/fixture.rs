@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tempfile::TempDir;
 use weir_blobs::{Blobs, MemoryBlobs};
-use weir_engine::{Agents, Engine, Explained, LockFiles, Options, Runnable, Setup};
+use weir_engine::{Agents, Engine, Explained, LockFiles, Options, Runnable, Setup, SnapshotSeal};
 use weir_journal::MemoryJournal;
 use weir_types::Hash;
 
@@ -37,6 +37,7 @@ impl Data {
             blobs: Arc::clone(&blobs),
             agents: Arc::new(Nothing),
             owners: Arc::new(LockFiles::register(self.directory.path()).unwrap()),
+            seal: SnapshotSeal::in_memory().unwrap(),
             options: Options::default(),
         };
         let engine = Engine::start(setup).await.unwrap();

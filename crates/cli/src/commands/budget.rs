@@ -5,7 +5,7 @@ mod view;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use weir_engine::{Address, Balance, Outcome as Came, balances, day, provision};
+use weir_engine::{Address, Balance, Outcome as Came, day, provision};
 use weir_journal::{ListFilter, Status, now};
 use weir_kernel::{Allowance, Parked, Purse};
 use weir_types::{Explain, Fault, Timestamp};
@@ -170,12 +170,14 @@ async fn of_day(
     };
     let has_stopped = |scope: &str| every && is_today && stopped.iter().any(|stopped| stopped.scope == scope);
     let is_shown = |scope: &str| is_wanted(scope) || has_stopped(scope);
-    let mut purses = balances(&*host.journal, |summary| {
-        let scope = summary.stream.as_str().strip_prefix(PREFIX).unwrap_or_default();
-        // Odd names are there by their hash; the purse itself says whose it is.
-        scope.starts_with('#') || is_shown(scope)
-    })
-    .await?;
+    let mut purses = host
+        .engine
+        .purses(|summary| {
+            let scope = summary.stream.as_str().strip_prefix(PREFIX).unwrap_or_default();
+            // Odd names are there by their hash; the purse itself says whose it is.
+            scope.starts_with('#') || is_shown(scope)
+        })
+        .await?;
     purses.retain(|balance| is_shown(&balance.scope));
     if is_today {
         let known: Vec<String> = purses.iter().map(|balance| balance.scope.clone()).collect();

@@ -2,22 +2,45 @@
 
 mod watched;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncSeekExt, AsyncWrite, BufReader};
 use weir_journal::transfer::{self, ExportError, Exported, ImportError, Imported};
-use weir_types::StreamName;
+use weir_types::{Explain, Fault, StreamName};
 
 use self::watched::Watched;
 use crate::args;
 use crate::commands::Context;
-use crate::input::Input;
+use crate::input::{Input, Reader};
 use crate::output::stdout_failed;
 use crate::report::{Failure, Outcome};
 use crate::show::{count, size};
 use crate::store::{Store, blocking};
 use crate::target::{Existing, Readers, Target};
+
+/// How much of a file is read at a time.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// Someone else than the owner of the data directory restores into it.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` may not restore into this data directory: only its owner may")]
+struct RestoreError(String);
+
+impl Explain for RestoreError {
+    fn code(&self) -> &'static str {
+        "cli::restore"
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        "restore into a data directory of your own with `--data-dir DIR`, without `--as`".into()
+    }
+
+    fn fault(&self) -> Fault {
+        Fault::Denied
+    }
+}
 
 /// The arguments of `weir export`.
 #[derive(Debug, clap::Args)]
@@ -37,11 +60,17 @@ pub(crate) struct ExportArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  weir import journal.jsonl\n  zcat notes.jsonl.gz | weir import -\n\n\
                         Ids, times and hash chains are kept and checked. What is there already is skipped, so an \
-                        import can be repeated. A last line that was cut is dropped, and reported.")]
+                        import can be repeated. A last line that was cut is dropped, and reported.\n\n\
+                        Sessions come in halted, and no approval in them counts. An export that holds streams of the \
+                        runtime itself (`engine:`, `budget:`, `loop:`) is refused before anything is written.")]
 pub(crate) struct ImportArgs {
     /// The export: a file, or `-` for standard input.
     #[arg(value_name = "FILE|-")]
     input: Input,
+    /// Restore your own backup into an empty data directory: also tokens, deployments, budgets and agents' memory, which
+    /// make their owners what they were. Only the owner of the data directory may.
+    #[arg(long)]
+    as_restore: bool,
 }
 
 #[derive(Serialize)]
@@ -116,19 +145,60 @@ struct ImportView {
 
 /// Reads streams from JSON Lines.
 pub(crate) async fn import(args: &ImportArgs, context: &mut Context) -> Outcome {
-    let content = args.input.open(&context.out).await?;
-    let bytes = match &args.input {
+    if args.as_restore && !context.identity.is_owner() {
+        return Err(RestoreError(context.identity.principal().to_owned()).into());
+    }
+    let mut content = args.input.open(&context.out).await?;
+    let mut bytes = match &args.input {
         Input::Stdin => None,
         Input::File(path) => tokio::fs::metadata(path).await.ok().map(|metadata| metadata.len()),
     };
+    if !args.as_restore {
+        let (checked, length) = checked(content, &args.input).await?;
+        (content, bytes) = (checked, bytes.or(Some(length)));
+    }
     let source = Watched::new(content, context.out.progress("importing"), bytes);
-    let mut source = BufReader::with_capacity(256 * 1024, source);
+    let mut source = BufReader::with_capacity(BUFFER_BYTES, source);
     refuse_other_files(&mut source).await?;
     let store = context.store_or_new().await?;
-    let imported = transfer::import(&store.journal, &*store.blobs, &mut source).await;
+    let imported = match args.as_restore {
+        true => transfer::restore(&store.journal, &*store.blobs, &mut source).await,
+        false => transfer::import(&store.journal, &*store.blobs, &mut source).await,
+    };
     drop(source);
     store.close().await;
     print(imported?, context)
+}
+
+/// The content again, once it was read to its end and holds no stream that is refused. What can be read only once is kept in
+/// a temporary file meanwhile, so that nothing is written for an export that is refused at its last line.
+async fn checked(content: Reader, input: &Input) -> Outcome<(Reader, u64)> {
+    let unreadable = |error| ImportError::Input { line: 1, source: error };
+    let regular = match input {
+        Input::File(path) if path.is_file() => Some(path),
+        Input::File(_) | Input::Stdin => None,
+    };
+    let file = match regular {
+        Some(path) => tokio::fs::File::open(path).await.map_err(unreadable)?,
+        None => {
+            let mut copy = tokio::fs::File::from_std(tempfile::tempfile().map_err(unreadable)?);
+            let mut content = content;
+            tokio::io::copy(&mut content, &mut copy).await.map_err(unreadable)?;
+            copy.rewind().await.map_err(unreadable)?;
+            copy
+        }
+    };
+    let mut source = BufReader::with_capacity(BUFFER_BYTES, file);
+    refuse_other_files(&mut source).await?;
+    match transfer::check_streams(&mut source).await {
+        Err(refused @ ImportError::Authority { .. }) => return Err(refused.into()),
+        // What else is wrong is said by the import, which keeps what stands before it.
+        Ok(()) | Err(_) => {}
+    }
+    let mut file = source.into_inner();
+    let length = file.metadata().await.map_err(unreadable)?.len();
+    file.rewind().await.map_err(unreadable)?;
+    Ok((Box::new(file), length))
 }
 
 /// Something that is plainly no export is refused before a data directory is made for it. The import itself looks

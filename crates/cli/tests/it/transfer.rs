@@ -160,3 +160,32 @@ fn what_is_no_export_or_was_altered_is_refused() {
     ");
     assert!(!weir.data().exists(), "a refused import made a data directory");
 }
+
+/// An export with tokens would make its author an admin here: it is refused as a whole, and only one's own is restored.
+#[test]
+fn an_export_with_tokens_is_refused_and_restored_only_into_an_empty_directory() {
+    let from = Weir::with_notes();
+    from.ok(&["token", "issue", "--principal", "user:eve", "--groups", "group:admin"]);
+    let exported = from.ok(&["export"]);
+    let to = Weir::new();
+    let file = to.path().join("export.jsonl");
+    std::fs::write(&file, &exported).unwrap();
+    let refused = "
+    exit 3
+    -- stderr
+    error: line 5 of the export is of stream `engine:tokens`, which only the runtime of this data directory writes
+    help: nothing was imported: tokens, deployments, budgets and agents' memory do not travel. Export the streams you want one by one with `weir export --stream NAME`; if the export is your own backup, restore it with `weir import --as-restore --data-dir NEW_DIR FILE`
+    ";
+    let dedented: String = refused.lines().map(|line| line.trim_start().to_owned() + "\n").collect();
+    for shown in [to.run(&["import", "export.jsonl"]), to.run_with(&["import", "-"], exported.as_bytes())] {
+        assert_eq!(shown.to_string().trim(), dedented.trim());
+        assert!(!to.data().exists(), "a refused import wrote something");
+    }
+    to.ok(&["import", "export.jsonl", "--as-restore"]);
+    assert_eq!(to.ok(&["export"]), exported);
+    assert_eq!(to.ok(&["token", "list"]), from.ok(&["token", "list"]));
+    assert_eq!(
+        to.error(&["import", "export.jsonl", "--as-restore"]),
+        (1, "journal::restore-not-empty".to_owned())
+    );
+}

@@ -107,7 +107,7 @@ impl Actor {
         let suspended = |call: &&Call| call.state == CallState::Suspended;
         for call in self.session.all_calls().filter(suspended) {
             let Some(child) = call.child else { continue };
-            let journal = &*self.shared.setup.journal;
+            let journal = self.shared.journal();
             if family::stirs(journal, self.address.session, call.id, child).await? {
                 stirring.push(call.id);
             }
@@ -132,7 +132,7 @@ impl Actor {
     /// What tells a parent that waits for this session's run that it is over. It goes into the append that ends the run, so
     /// that the parent is found by whoever comes next, whatever happens to this process.
     pub(super) async fn wake_parent(&mut self) -> Result<Option<Part>, EngineError> {
-        let journal = &*self.shared.setup.journal;
+        let journal = self.shared.journal();
         let waiting = family::waiting_parent(journal, &self.address, &self.session).await?;
         let Some(Waiting { address, mut session, call }) = waiting else { return Ok(None) };
         let (head, by) = (session.seq, stream_of(self.address.session).to_string());
@@ -164,7 +164,7 @@ impl Actor {
     /// Whoever stops a call stops the session behind it, also one that waits.
     pub(super) async fn cancel_children(&mut self) {
         let by = By { actor: self.principal().to_owned(), cause: None };
-        let journal = &*self.shared.setup.journal;
+        let journal = self.shared.journal();
         // A child that cannot be reached ends by its own limits.
         let children = family::behind(journal, self.address.session, &self.session).await;
         for Child { address: child, session } in children.unwrap_or_default() {
@@ -194,7 +194,7 @@ fn message(call: &Call) -> String {
 
 /// What a child session used until now. One that cannot be read now is not told; the purses know.
 pub(super) async fn bill(shared: &Shared, child: SessionId) -> Option<Bill> {
-    let loaded = store::load(&*shared.setup.journal, &Address::main(child)).await.ok()??;
+    let loaded = store::load(shared.journal(), &Address::main(child)).await.ok()??;
     let spent = loaded.session.totals;
     Some(Bill {
         usage: spent.usage,
@@ -217,7 +217,7 @@ impl weir_tools::Agents for Children {
     fn attend(&self, child: SessionId) -> BoxFuture<'static, Result<Done, Failed>> {
         let (shared, parent, call) = (Arc::clone(&self.shared), self.parent, self.call);
         async move {
-            match family::child_of(&*shared.setup.journal, parent, call, child).await {
+            match family::child_of(shared.journal(), parent, call, child).await {
                 Ok(Some(child)) => attend(shared, child.address).await,
                 Ok(None) => Err(Failed::new("child", format!("session {child} was not begun by this call"))),
                 Err(error) => Err(Failed::new("child", error.to_string())),

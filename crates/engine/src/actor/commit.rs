@@ -161,7 +161,10 @@ impl Actor {
     }
 
     pub(super) async fn take_snapshot(&mut self) {
-        store::remember(&*self.shared.setup.journal, &self.branch, &self.session).await;
+        if self.session.has_open_calls() {
+            return;
+        }
+        store::remember(self.shared.journal(), &self.branch, &self.session).await;
         self.snapshot = self.durable;
     }
 

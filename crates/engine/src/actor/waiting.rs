@@ -87,7 +87,7 @@ impl Actor {
         if outcome.stop != StopReason::Approval {
             return Ok(outcome);
         }
-        let journal = &*self.shared.setup.journal;
+        let journal = self.shared.journal();
         let approvals = approvals::of_family(journal, &self.address, &self.session).await?;
         Ok(Outcome { approvals, ..outcome })
     }

@@ -20,7 +20,9 @@ impl Actor {
     /// What of this session its calls may reach.
     pub(super) fn world(&mut self, runnable: &Runnable, call: &Call) -> World {
         let (journal, blobs) = (&self.shared.setup.journal, &self.shared.setup.blobs);
-        let new = || SessionFiles::new(Arc::clone(journal), Arc::clone(blobs), self.branch.clone());
+        let seal = &self.shared.setup.seal;
+        let new =
+            || SessionFiles::new(Arc::clone(journal), seal.clone(), Arc::clone(blobs), self.branch.clone());
         let files = self.files.get_or_insert_with(new);
         World {
             files: Arc::new(match runnable.tools.changes_files(&call.tool) {

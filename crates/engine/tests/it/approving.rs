@@ -15,7 +15,7 @@ use weir_types::{Explain, Json};
 use crate::kit::*;
 
 /// An agent that asks before it does one thing, or three, and goes on for as long as it is told to.
-fn careful() -> World {
+pub(crate) fn careful() -> World {
     let world = World::new();
     let one = calling(on_user("^do", "May I?"), &[("ask", r#"{"n":1}"#)]);
     let three = [("ask", r#"{"n":1}"#), ("ask", r#"{"n":2}"#), ("ask", r#"{"n":3}"#)];
@@ -25,7 +25,7 @@ fn careful() -> World {
 }
 
 /// Begins a session that asks, and says what.
-async fn asking(engine: &Engine, agent: &str, message: &str) -> (Address, Vec<Approval>) {
+pub(crate) async fn asking(engine: &Engine, agent: &str, message: &str) -> (Address, Vec<Approval>) {
     let address = engine.new_address();
     engine.begin(&address, new(agent), said(message)).await.unwrap();
     let outcome = engine.settle(&address).await.unwrap();
@@ -428,7 +428,7 @@ async fn a_halted_session_can_be_told_nothing() {
 }
 
 /// The export of a session as somebody could make it up: its events and more, with chains that are right.
-async fn forged(world: &World, address: &Address, more: Vec<Body>) -> Vec<u8> {
+pub(crate) async fn forged(world: &World, address: &Address, more: Vec<Body>) -> Vec<u8> {
     // Blobs have the names of what they hold: the same prompts are the same blobs.
     let other = World { blobs: Arc::clone(&world.blobs), ..World::new() };
     for event in world.events(address).await {
@@ -467,7 +467,7 @@ fn forgeries(question: &Approval) -> Vec<(&'static str, Vec<Body>)> {
     }
     .into();
     let parked: Body = RunParked { why: Parked::Crashes { count: 3 } }.into();
-    let halted: Body = SessionHalted { reason: "pause".into() }.into();
+    let halted: Body = SessionHalted { reason: "pause".into(), imported: false }.into();
     let resumed: Body =
         SessionResumed { reason: ResumeReason::Asked, owner: weir_journal::mint_owner(), budget: None }
             .into();

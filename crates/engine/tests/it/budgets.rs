@@ -31,7 +31,7 @@ pub(crate) fn a_dollar_a_million() -> Option<Price> {
 
 /// All purses, by scope.
 pub(crate) async fn purses(world: &World) -> Vec<Balance> {
-    balances(&*world.journal, |_| true).await.unwrap()
+    balances(&*world.journal, &world.seal, |_| true).await.unwrap()
 }
 
 async fn settled(world: &World, scope: &str) -> Amount {

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use weir_blobs::{Blobs, MemoryBlobs};
 use weir_engine::{
     Address, Agents, AsksFirst, Budgets, Engine, Explained, Function, Functions, Hooks, New, Options, Owners,
-    Runnable, Said, Setup, Standing, Tools, get_time,
+    Runnable, Said, Setup, SnapshotSeal, Standing, Tools, get_time,
 };
 use weir_journal::{
     Answer, AppendError, Appended, Branch, Expected, Fork, ForkError, Head, Journal, KeyedPart, ListAfter,
@@ -43,6 +43,7 @@ pub(crate) struct World {
     pub(crate) agents: Arc<Catalogue>,
     pub(crate) deeds: Arc<Mutex<Vec<Deed>>>,
     pub(crate) dead: Arc<Mutex<HashSet<OwnerId>>>,
+    pub(crate) seal: SnapshotSeal,
 }
 
 /// Something a tool has done.
@@ -140,7 +141,8 @@ impl World {
     pub(crate) fn new() -> Self {
         let blobs: Arc<dyn Blobs> = Arc::new(MemoryBlobs::new());
         let journal = Arc::new(MemoryJournal::new(Arc::clone(&blobs)));
-        Self { journal, blobs, agents: Arc::default(), deeds: Arc::default(), dead: Arc::default() }
+        let (agents, deeds, dead) = Default::default();
+        Self { journal, blobs, agents, deeds, dead, seal: SnapshotSeal::in_memory().unwrap() }
     }
 
     /// Adds an agent with these tools that answers from a script.
@@ -287,6 +289,7 @@ impl World {
                 functions: self.functions(&fuse),
             }),
             owners: Arc::new(Household { me, dead: Arc::clone(&self.dead) }),
+            seal: self.seal.clone(),
             options,
         };
         let engine = Engine::start(setup).await.unwrap();

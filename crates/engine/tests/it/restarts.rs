@@ -15,7 +15,7 @@ use futures_util::{FutureExt, StreamExt};
 use weir_blobs::DirBlobs;
 use weir_engine::{
     Address, Adopt, Agents, Approval, Budgets, Engine, Explained, Function, Functions, LockFiles, Options,
-    Pretence, Runnable, Setup, StopReason, Tools,
+    Pretence, Runnable, Setup, SnapshotSeal, StopReason, Tools,
 };
 use weir_journal::{Journal, ListFilter, Status};
 use weir_journal_sqlite::SqliteJournal;
@@ -135,6 +135,7 @@ async fn start(directory: &Path, options: Options) -> (Engine, Arc<SqliteJournal
         blobs,
         agents: Arc::new(Careful::new(directory.join("ledger"))),
         owners: Arc::new(LockFiles::register(&directory.join("owners")).unwrap()),
+        seal: SnapshotSeal::open(&directory.join("key")).unwrap(),
         options,
     };
     (Engine::start(setup).await.unwrap(), journal)

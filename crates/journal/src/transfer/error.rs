@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use weir_types::{BranchId, Explain, Fault, Hash, Seq};
+use weir_types::{BranchId, Explain, Fault, Hash, Seq, StreamName};
 
 use crate::error::{AppendError, ForkError, ReadError};
 use crate::lines::LineError;
@@ -103,6 +103,19 @@ pub enum ImportError {
         /// The event or branch.
         what: String,
     },
+    /// A line of a stream in which the runtime keeps what people may do and spend here.
+    #[error(
+        "line {line} of the export is of stream `{stream}`, which only the runtime of this data directory writes"
+    )]
+    Authority {
+        /// Where.
+        line: u64,
+        /// The stream.
+        stream: StreamName,
+    },
+    /// There is something in the journal already.
+    #[error("an export is restored into an empty journal, and this one has events")]
+    NotEmpty,
     /// An event names a blob that is neither in the export nor in the store.
     #[error("line {line} of the export needs blob {hash}, which is not in the export")]
     NoBlob {
@@ -167,6 +180,8 @@ impl Explain for ImportError {
             Self::Altered { .. } => "journal::altered-export",
             Self::OutOfPlace { .. } => "journal::bad-export",
             Self::Conflict { .. } => "journal::import-conflict",
+            Self::Authority { .. } => "journal::import-authority",
+            Self::NotEmpty => "journal::restore-not-empty",
             Self::NoBlob { .. } => "blobs::missing",
             Self::PutBlob { source, .. } => source.code(),
             Self::GetBlob { source, .. } => source.code(),
@@ -188,6 +203,15 @@ impl Explain for ImportError {
                 "import into another data directory with `--data-dir DIR`: the two have gone different ways"
                     .into()
             }
+            Self::Authority { .. } => {
+                "nothing was imported: tokens, deployments, budgets and agents' memory do not travel. Export the streams you \
+                 want one by one with `weir export --stream NAME`; if the export is your own backup, restore it with \
+                 `weir import --as-restore --data-dir NEW_DIR FILE`"
+                    .into()
+            }
+            Self::NotEmpty => {
+                "name a new data directory with `--data-dir DIR`, or import without `--as-restore`".into()
+            }
             Self::NoBlob { .. } => "put it first with `weir blob put FILE`, or export again".into(),
             Self::PutBlob { source, .. } => source.help(),
             Self::GetBlob { source, .. } => source.help(),
@@ -202,7 +226,8 @@ impl Explain for ImportError {
             Self::Input { .. } => Fault::Storage,
             Self::NotAnExport | Self::Line { .. } | Self::OutOfPlace { .. } => Fault::Input,
             Self::Altered { .. } => Fault::Damaged,
-            Self::Conflict { .. } => Fault::Conflict,
+            Self::Conflict { .. } | Self::NotEmpty => Fault::Conflict,
+            Self::Authority { .. } => Fault::Denied,
             Self::NoBlob { .. } => Fault::Missing,
             Self::PutBlob { source, .. } => source.fault(),
             Self::GetBlob { source, .. } => source.fault(),

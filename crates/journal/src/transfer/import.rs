@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use tokio::io::{AsyncBufRead, AsyncWriteExt, DuplexStream};
 use weir_blobs::{Blobs, PutError};
-use weir_types::{BranchId, BranchName, Event, Hash, Hasher, Seq, Timestamp};
+use weir_types::{BranchId, BranchName, Event, Hash, Hasher, Position, Seq, Timestamp, is_reserved_stream};
 
 use super::input::{Input, Next};
 use super::{ImportError, Imported};
@@ -23,10 +23,73 @@ use existing::Existing;
 /// Heads and blobs remembered between look-ups; more are forgotten and looked up again.
 const REMEMBERED_MAX: usize = 10_000;
 
+/// Which streams an import takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Accepts {
+    /// Sessions, and what people and programs write themselves.
+    Foreign,
+    /// Also what the runtime keeps for itself.
+    Everything,
+}
+
+impl Accepts {
+    /// Refuses a line about a stream that it does not take.
+    fn check(self, line: &Line, number: u64) -> Result<(), ImportError> {
+        let stream = match line {
+            Line::Fork(fork) => &fork.branch.stream,
+            Line::Key(key) => &key.branch.stream,
+            Line::Event(event) => &event.stream,
+            Line::Header { .. } | Line::Blob(_) => return Ok(()),
+        };
+        let is_foreign = !is_reserved_stream(stream) || stream.as_str().starts_with(SESSIONS);
+        if self == Self::Everything || is_foreign {
+            return Ok(());
+        }
+        Err(ImportError::Authority { line: number, stream: stream.clone() })
+    }
+}
+
+/// What the names of sessions' streams begin with. They come in halted, and nothing they bring along counts as approved.
+const SESSIONS: &str = "session:";
+
+/// Reads an export to its end, and refuses one that [`import`] would refuse because of its streams. Writes nothing.
+///
+/// # Errors
+/// At the first line of a stream that only the runtime writes, or that is no line of an export.
+pub async fn check_streams(source: &mut (dyn AsyncBufRead + Send + Unpin)) -> Result<(), ImportError> {
+    let mut input = Input::new(source);
+    loop {
+        match input.next().await? {
+            Next::Line(line, _) => Accepts::Foreign.check(&line, input.line)?,
+            Next::Cut(_) | Next::End => return Ok(()),
+        }
+    }
+}
+
+/// Restores one's own export into a journal that has nothing yet: also what the runtime keeps for itself, such as tokens,
+/// deployments and budgets. Sessions come in halted.
+///
+/// # Errors
+/// When the journal is not empty; besides those of [`import`].
+///
+/// # Cancel safety
+/// Dropping the future leaves a whole prefix of the export restored.
+pub async fn restore(
+    journal: &dyn Journal,
+    blobs: &dyn Blobs,
+    source: &mut (dyn AsyncBufRead + Send + Unpin),
+) -> Result<Imported, ImportError> {
+    let end = journal.end().await.map_err(|source| ImportError::Read { line: 0, source })?;
+    if end != Position(0) {
+        return Err(ImportError::NotEmpty);
+    }
+    read(journal, blobs, source, Accepts::Everything).await
+}
+
 /// Reads an export from `source` into the journal. Sessions come in halted.
 ///
 /// # Errors
-/// At the first line that is wrong, was altered or contradicts the journal. What is before that line stays imported,
+/// At the first line that is wrong, was altered, contradicts the journal or is of a stream that only the runtime writes. What is before that line stays imported,
 /// and importing the file again skips it.
 ///
 /// # Cancel safety
@@ -36,9 +99,19 @@ pub async fn import(
     blobs: &dyn Blobs,
     source: &mut (dyn AsyncBufRead + Send + Unpin),
 ) -> Result<Imported, ImportError> {
+    read(journal, blobs, source, Accepts::Foreign).await
+}
+
+async fn read(
+    journal: &dyn Journal,
+    blobs: &dyn Blobs,
+    source: &mut (dyn AsyncBufRead + Send + Unpin),
+    accepts: Accepts,
+) -> Result<Imported, ImportError> {
     let mut import = Import {
         journal,
         blobs,
+        accepts,
         input: Input::new(source),
         existing: Existing::new(journal),
         batch: Batch::default(),
@@ -58,6 +131,7 @@ pub async fn import(
 struct Import<'a> {
     journal: &'a dyn Journal,
     blobs: &'a dyn Blobs,
+    accepts: Accepts,
     input: Input<'a>,
     existing: Existing<'a>,
     batch: Batch,
@@ -89,6 +163,7 @@ impl Import<'_> {
                 }
                 Next::End => return Ok(()),
             };
+            self.accepts.check(&line, self.input.line)?;
             match *line {
                 Line::Header { .. } => {}
                 Line::Fork(fork) => self.fork(fork).await?,

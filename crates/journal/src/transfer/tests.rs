@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::io::AsyncReadExt;
 use weir_blobs::{Blobs, MemoryBlobs};
-use weir_types::{BranchId, Hash, PAYLOAD_INLINE_MAX, Position, Seq};
+use weir_types::{BranchId, Explain, Hash, PAYLOAD_INLINE_MAX, Position, RESERVED_STREAMS, Seq};
 
 use super::*;
 use crate::lines::{BLOB_PIECE_MAX, LineError, Positions, to_line};
@@ -374,4 +374,62 @@ async fn what_is_appended_during_an_export_is_not_in_it() {
         let branches = store.journal.branches(&main_of("a").stream).await.unwrap().len() as u64;
         assert_eq!(written.forks, branches - 2, "the fork of a moment ago and main are not in it");
     }
+}
+
+/// The reserved streams that no import takes, as somebody could name them.
+fn authority() -> Vec<BranchId> {
+    let rests =
+        ["tokens", "deployments", "requests", "memory:a:user:eve", "day:2026-01-01", "run:1", "nightly", "x"];
+    let prefixes = RESERVED_STREAMS.into_iter().filter(|prefix| *prefix != "session:");
+    prefixes.flat_map(|prefix| rests.map(|rest| main_of(&format!("{prefix}{rest}")))).collect()
+}
+
+/// In every reserved stream, as every kind of line and at every place of a file: refused, before anything is written by whoever
+/// looks first; and never written by whoever does not.
+#[tokio::test]
+async fn an_import_takes_no_stream_of_the_runtime() {
+    let valid = sample_with_blob(10).await.export().await;
+    let lines: Vec<&str> = valid.split_inclusive('\n').collect();
+    for branch in authority() {
+        let forger = Store::new();
+        forger.append(&branch, Some("k"), notes(&["1", "2"])).await;
+        let fork = Fork { from: branch.clone(), at: Seq(1), name: "side".parse().unwrap() };
+        forger.journal.fork(fork).await.unwrap();
+        let forged = forger.export().await;
+        let forged: Vec<&str> = forged.split_inclusive('\n').skip(1).collect();
+        assert_eq!(shape(&forged.concat()), ["key", "event", "event", "fork"]);
+        for line in &forged {
+            for at in [1, lines.len() / 2, lines.len()] {
+                let file = [&lines[..at], &[*line], &lines[at..]].concat().concat();
+                let looked = check_streams(&mut file.as_bytes()).await.unwrap_err();
+                assert_eq!(looked.code(), "journal::import-authority", "{line} at {at}");
+                let expected = format!(
+                    "line {} of the export is of stream `{}`, which only the runtime of this data directory writes",
+                    at + 1,
+                    branch.stream
+                );
+                assert_eq!(looked.to_string(), expected);
+                let store = Store::new();
+                assert_eq!(store.import(&file).await.unwrap_err().code(), "journal::import-authority");
+                let streams = store.journal.streams(None, 100).await.unwrap();
+                assert!(streams.iter().all(|found| found.stream.as_str() == "a"), "{streams:?}");
+            }
+        }
+    }
+    check_streams(&mut valid.as_bytes()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_restore_takes_everything_and_needs_an_empty_journal() {
+    let own = sample_with_blob(10).await;
+    for branch in authority() {
+        own.append(&branch, None, notes(&["1"])).await;
+    }
+    let export = own.export().await;
+    let restored = Store::new();
+    let done = restore(&restored.journal, &*restored.blobs, &mut export.as_bytes()).await.unwrap();
+    assert_eq!(done.events, own.events().await);
+    assert_eq!(restored.export().await, export);
+    let again = restore(&restored.journal, &*restored.blobs, &mut export.as_bytes()).await.unwrap_err();
+    assert_eq!(again.code(), "journal::restore-not-empty");
 }

@@ -154,7 +154,7 @@ fn a_parked_run_can_be_cancelled() {
 #[test]
 fn halting_parks_the_run_until_someone_resumes_it() {
     let (mut story, call) = Story::of_a_running_call("write");
-    story.add(SessionHalted { reason: "look".into() });
+    story.add(SessionHalted { reason: "look".into(), imported: false });
     assert_eq!(story.next(), Next::Park { why: Parked::Halted, closing: vec![stopped(call)] });
     failed(&mut story, stopped(call));
     story.add(RunParked { why: Parked::Halted });
@@ -170,8 +170,8 @@ fn halting_parks_the_run_until_someone_resumes_it() {
 #[test]
 fn a_halted_session_starts_nothing() {
     let mut story = Story::new();
-    story.add(SessionHalted { reason: "look".into() });
-    story.add(SessionHalted { reason: "again".into() });
+    story.add(SessionHalted { reason: "look".into(), imported: false });
+    story.add(SessionHalted { reason: "again".into(), imported: false });
     assert_eq!(story.session.lifecycle, Lifecycle::Halted("look".into()));
     story.say("hello");
     assert_eq!(story.next(), Next::Rest);
@@ -183,7 +183,7 @@ fn a_halted_session_starts_nothing() {
 fn a_model_call_that_a_halt_interrupted_is_made_again() {
     let mut story = Story::of_a_run();
     story.ask();
-    story.add(SessionHalted { reason: "look".into() });
+    story.add(SessionHalted { reason: "look".into(), imported: false });
     assert_eq!(story.next(), Next::Park { why: Parked::Halted, closing: vec![] });
     story.add(RunParked { why: Parked::Halted });
     story.resumed(ResumeReason::Asked);
@@ -200,7 +200,7 @@ fn closing_cancels_and_is_for_good() {
     story.say("hello?");
     assert_eq!(story.next(), Next::Rest);
     story.resumed(ResumeReason::Asked);
-    story.add(SessionHalted { reason: "look".into() });
+    story.add(SessionHalted { reason: "look".into(), imported: false });
     assert_eq!((story.next(), story.session.lifecycle), (Next::Rest, Lifecycle::Closed("done".into())));
     let mut story = Story::of_a_run();
     story.add(RunParked { why: Parked::Halted });

@@ -1,12 +1,13 @@
 //! What happens to tool calls. They belong to the newest answer, or are errands; each is found by its id.
 
-use weir_types::{Block, CallId, Timestamp};
+use weir_types::{Block, CallId};
 
 use crate::body::{
     ApprovalDenied, ApprovalExpired, ApprovalGranted, ApprovalRequested, Bill, Outcome, Scope, ToolCompleted,
     ToolDecided, ToolFailed, ToolRequested, ToolStarted, Verdict,
 };
-use crate::session::{Activity, Call, CallResult, CallState, Lifecycle, Phase, Session, Standing};
+use crate::fold::At;
+use crate::session::{Activity, Call, CallResult, CallState, Lifecycle, Phase, Session, StandingApproval};
 
 /// How many names and failures summaries carry along.
 const REMEMBERED_MAX: usize = 50;
@@ -128,7 +129,7 @@ impl Session {
     }
 
     /// A grant counts only for the arguments it names, while it is awaited, and not after its time.
-    pub(super) fn approval_granted(&mut self, ts: Timestamp, body: &ApprovalGranted) {
+    pub(super) fn approval_granted(&mut self, at: At, body: &ApprovalGranted) {
         let mut standing = None;
         self.change(body.call, |call| {
             let (input_hash, expires, rule) = match &call.state {
@@ -137,13 +138,13 @@ impl Session {
                 CallState::Suspended => return call.state = CallState::Interrupted,
                 _ => return,
             };
-            if *input_hash != body.input_hash || expires.is_some_and(|expires| ts >= expires) {
+            if *input_hash != body.input_hash || expires.is_some_and(|expires| at.ts >= expires) {
                 return;
             }
             // To repeat what was cut off is asked about each time.
             if body.scope == Scope::Session && call.attempt == 0 {
                 let (tool, rule, by) = (call.tool.clone(), rule.clone(), body.by.clone());
-                standing = Some(Standing { tool, rule, by });
+                standing = Some(StandingApproval { tool, rule, by, granted: Some(at.seq) });
             }
             call.edited.clone_from(&body.input);
             call.state = CallState::Granted { by: body.by.clone(), input_hash: call.input_hash() };

@@ -6,7 +6,7 @@ use weir_types::{
 
 use super::*;
 use crate::body::*;
-use crate::session::{Activity, Call, CallResult, CallState, Standing};
+use crate::session::{Activity, Call, CallResult, CallState, StandingApproval};
 use crate::story::{Story, tool_use};
 
 #[test]
@@ -460,14 +460,15 @@ fn a_yes_for_the_session_is_kept_for_the_tool_and_the_rule() {
         story.ask_someone(call, None);
         granted_for_the_session(&mut story, call);
     }
-    let standing = Standing { tool: "write".into(), rule: "r".into(), by: "bob".into() };
+    let standing =
+        StandingApproval { tool: "write".into(), rule: "r".into(), by: "bob".into(), granted: Some(Seq(13)) };
     assert_eq!(story.session.standing, [standing]);
     let mut forked = story.session.clone();
     let at = At { seq: forked.seq.next(), ts: story.at(), id: weir_types::EventId::from_u128(1) };
     let fork = BranchForked { from: "main".parse().unwrap(), at: forked.seq, name: "b".parse().unwrap() };
     forked.apply_body(at, &fork.into());
     assert_eq!(forked.standing, []);
-    story.add(SessionHalted { reason: "enough".into() });
+    story.add(SessionHalted { reason: "enough".into(), imported: false });
     assert_eq!(story.session.standing, []);
 }
 
@@ -509,7 +510,7 @@ fn nothing_lets_a_call_run_while_the_session_is_halted() {
     let (mut story, [asked, allowed]) = Story::of_calls(["write", "write"]);
     story.ask_someone(asked, None);
     let hash = story.call(asked).input_hash();
-    story.add(SessionHalted { reason: "wait".into() });
+    story.add(SessionHalted { reason: "wait".into(), imported: false });
     let before: Vec<Call> = story.session.calls().to_vec();
     story.granted(asked, hash, None);
     story.decided(allowed, Verdict::Allow);

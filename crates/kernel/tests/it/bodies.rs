@@ -97,7 +97,7 @@ fn session_kinds() -> Vec<BoxedStrategy<Body>> {
             budget: option::of(allowance()),
         }),
         body!(SessionReleased { reason: text() }),
-        body!(SessionHalted { reason: text() }),
+        body!(SessionHalted { reason: text(), imported: any::<bool>() }),
         body!(SessionClosed { reason: text() }),
         body!(BranchForked { from: branch(), at: seq(), name: branch() }),
         body!(BranchMerged { from: branch(), at: seq(), tree: hash(), conflicts: texts() }),

@@ -21,7 +21,7 @@ const FIELDS: [(&str, &str); 46] = [
     ("session.updated", "title labels"),
     ("session.resumed", "reason owner budget"),
     ("session.released", "reason"),
-    ("session.halted", "reason"),
+    ("session.halted", "reason imported"),
     ("session.closed", "reason"),
     ("branch.forked", "from at name"),
     ("branch.merged", "from at tree conflicts"),

@@ -12,7 +12,8 @@ use futures_util::future::BoxFuture;
 use weir_blobs::{Blobs, MemoryBlobs};
 use weir_compiler::Built;
 use weir_engine::{
-    Address, Agents, Engine, Explained, LockFiles, New, Options, Runnable, Said, Setup, provision, recorded,
+    Address, Agents, Engine, Explained, LockFiles, New, Options, Runnable, Said, Setup, SnapshotSeal,
+    provision, recorded,
 };
 use weir_journal::transfer::{self, ImportError};
 use weir_journal::{Journal, MemoryJournal, PAGE_MAX};
@@ -224,6 +225,7 @@ impl<'a> Stage<'a> {
             blobs,
             agents,
             owners: Arc::new(owners),
+            seal: SnapshotSeal::in_memory().map_err(StageError::Temporary)?,
             options: Options::default(),
         };
         let engine = Engine::start(setup).await?;
@@ -283,7 +285,7 @@ async fn recording(path: PathBuf) -> Outcome<Vec<Recorded>> {
     let bytes = bytes.map_err(|source| StageError::Unreadable { path: path.clone(), source })?;
     let blobs = Arc::new(MemoryBlobs::new());
     let journal = MemoryJournal::new(blobs.clone());
-    let imported = transfer::import(&journal, &*blobs, &mut Cursor::new(bytes)).await;
+    let imported = transfer::restore(&journal, &*blobs, &mut Cursor::new(bytes)).await;
     imported.map_err(|source| StageError::Import { path: path.clone(), source })?;
     let streams = journal.streams(None, STREAMS_MAX).await?;
     let sessions: Vec<_> = streams

@@ -90,7 +90,7 @@ fn an_errand_nobody_approves_is_over_in_time() {
 #[test]
 fn whatever_stops_the_session_stops_its_errands() {
     let stops: [fn(&mut Story); 2] = [
-        |story| _ = story.add(SessionHalted { reason: "stop".into() }),
+        |story| _ = story.add(SessionHalted { reason: "stop".into(), imported: false }),
         |story| _ = story.add(SessionClosed { reason: "stop".into() }),
     ];
     for stop in stops {
@@ -117,7 +117,7 @@ fn whatever_stops_the_session_stops_its_errands() {
 fn an_errand_is_not_decided_while_its_session_is_halted_or_parked() {
     let mut story = Story::new();
     let errand = story.errand("write");
-    story.add(SessionHalted { reason: "stop".into() });
+    story.add(SessionHalted { reason: "stop".into(), imported: false });
     story.decided(errand, Verdict::Allow);
     story.started(errand);
     assert_eq!(story.call(errand).state, CallState::Requested);

@@ -41,7 +41,7 @@ impl Sim {
             Op::Crash(times) => (0..*times).for_each(|_| self.crash()),
             Op::CrashIn(appends) => self.crash_in = Some(*appends),
             Op::Cancel => self.append(RunCancelRequested {}),
-            Op::Halt => self.append(SessionHalted { reason: "wait".into() }),
+            Op::Halt => self.append(SessionHalted { reason: "wait".into(), imported: false }),
             Op::Resume => self.asked_to_resume(),
             Op::Close => self.append(SessionClosed { reason: "done".into() }),
             Op::Fork(share) => self.fork(self.events.len() * usize::from(*share) / 255),

@@ -1,0 +1,203 @@
+//! Whether what a snapshot says about who may do what is what the events say.
+//!
+//! The seal of a snapshot keeps others from making one. This does not rely on it: whose a session is, whether it may go on and
+//! what someone approved for all of it is looked up in the events, and a snapshot that says something else is dropped. The calls
+//! that are open are never part of a snapshot. Each look-up goes by an index: what it costs does not grow with the session.
+
+use std::fmt;
+
+use weir_journal::{Journal, OfKind, PAGE_MAX, ReadError};
+use weir_kernel::{
+    About, ApprovalGranted, Body, Lifecycle, ResumeReason, Scope, Session, SessionCreated, StandingApproval,
+    kind,
+};
+use weir_types::{BranchId, CallId, Event, Seq};
+
+use crate::draft::event_of;
+
+/// What a snapshot claims and the events do not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contradiction {
+    /// Another agent, build or principal, or more groups.
+    Created,
+    /// It was closed or halted, and nobody resumed it.
+    Lifecycle,
+    /// Nobody approved such calls for the whole session.
+    Standing,
+    /// There is an open call, which no snapshot holds.
+    OpenCall,
+}
+
+impl fmt::Display for Contradiction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Created => "the session began in another way",
+            Self::Lifecycle => "the session was stopped",
+            Self::Standing => "the approval for the whole session was not given",
+            Self::OpenCall => "it holds an open call",
+        })
+    }
+}
+
+/// What a session, as a snapshot has it, claims and the events do not say; nothing, if all is well.
+pub(crate) async fn contradiction(
+    journal: &dyn Journal,
+    branch: &BranchId,
+    session: &Session,
+) -> Result<Option<Contradiction>, ReadError> {
+    if session.has_open_calls() {
+        return Ok(Some(Contradiction::OpenCall));
+    }
+    let evidence = Evidence { journal, branch, until: session.seq };
+    if !evidence.supports_beginning(session.created.as_ref()).await? {
+        return Ok(Some(Contradiction::Created));
+    }
+    if !evidence.supports_lifecycle(&session.lifecycle).await? {
+        return Ok(Some(Contradiction::Lifecycle));
+    }
+    for standing in &session.standing {
+        if !evidence.supports_standing(standing).await? {
+            return Ok(Some(Contradiction::Standing));
+        }
+    }
+    Ok(None)
+}
+
+/// The events of a branch up to one of them.
+struct Evidence<'a> {
+    journal: &'a dyn Journal,
+    branch: &'a BranchId,
+    until: Seq,
+}
+
+impl Evidence<'_> {
+    /// Whether the session began like that. An import takes groups and purses away, and nothing gives them.
+    async fn supports_beginning(&self, claimed: Option<&SessionCreated>) -> Result<bool, ReadError> {
+        let told = self.newest("session.created", Seq(0)).await?;
+        let told = told.as_ref().and_then(|event| match body(event) {
+            Some(Body::SessionCreated(told)) => Some(told),
+            _ => None,
+        });
+        Ok(match (told, claimed) {
+            (Some(told), Some(claimed)) => *claimed == told || *claimed == told.without_authority(),
+            (told, claimed) => told.is_none() && claimed.is_none(),
+        })
+    }
+
+    /// Whether the session may go on as far as the snapshot lets it.
+    async fn supports_lifecycle(&self, claimed: &Lifecycle) -> Result<bool, ReadError> {
+        if let Lifecycle::Closed(_) = claimed {
+            return Ok(true);
+        }
+        if self.newest("session.closed", Seq(0)).await?.is_some() {
+            return Ok(false);
+        }
+        if let Lifecycle::Halted(_) = claimed {
+            return Ok(true);
+        }
+        let Some(halted) = self.newest("session.halted", Seq(0)).await? else { return Ok(true) };
+        let is_asked = |event: &Event| matches!(body(event), Some(Body::SessionResumed(resumed)) if resumed.reason == ResumeReason::Asked);
+        Ok(self.first("session.resumed", halted.seq, is_asked).await?.is_some())
+    }
+
+    /// Whether someone approved such calls for the whole session, and nothing has ended that since.
+    async fn supports_standing(&self, claimed: &StandingApproval) -> Result<bool, ReadError> {
+        let Some(seq) = claimed.granted.filter(|seq| *seq > Seq(0) && *seq <= self.until) else {
+            return Ok(false);
+        };
+        let page = self.journal.read(self.branch, Seq(seq.0 - 1), 1).await?;
+        let Some(granted) = page.first().and_then(granted_by_its_actor) else { return Ok(false) };
+        if granted.scope != Scope::Session || granted.by != claimed.by {
+            return Ok(false);
+        }
+        let Some(asked_at) = self.asked_for(granted.call, &claimed.tool).await? else { return Ok(false) };
+        let rule = self.rule_asked_under(granted.call, asked_at, seq).await?;
+        if rule.as_deref() != Some(&claimed.rule) {
+            return Ok(false);
+        }
+        for ends in ["session.halted", "branch.forked"] {
+            if self.first(ends, seq, |_| true).await?.is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Where a call of that tool was asked for, if it was.
+    async fn asked_for(&self, call: CallId, tool: &str) -> Result<Option<Seq>, ReadError> {
+        let Some(event) = self.journal.by_id(event_of(call)).await? else { return Ok(None) };
+        let is_that = matches!(body(&event), Some(Body::ToolRequested(asked)) if asked.call == call && asked.tool == tool);
+        Ok((is_that && event.stream == self.branch.stream).then_some(event.seq))
+    }
+
+    /// The rule under which a call waited when it was granted.
+    async fn rule_asked_under(
+        &self,
+        call: CallId,
+        asked_at: Seq,
+        granted: Seq,
+    ) -> Result<Option<String>, ReadError> {
+        let mut rule = None;
+        let requests = kind("approval.requested");
+        let mut pages = OfKind::new(self.journal, self.branch, requests).after(asked_at);
+        while let Some(page) = pages.next().await? {
+            for event in &page {
+                if event.seq >= granted {
+                    return Ok(rule);
+                }
+                if let Some(Body::ApprovalRequested(asked)) = body(event)
+                    && asked.call == call
+                {
+                    rule = Some(asked.rule);
+                }
+            }
+        }
+        Ok(rule)
+    }
+
+    /// The newest event of a kind that is rare in a session.
+    async fn newest(&self, name: &'static str, after: Seq) -> Result<Option<Event>, ReadError> {
+        let mut newest = None;
+        let mut pages = OfKind::new(self.journal, self.branch, kind(name)).after(after);
+        while let Some(page) = pages.next().await? {
+            let is_last = page.last().is_none_or(|last| last.seq >= self.until);
+            newest = page.into_iter().rfind(|event| event.seq <= self.until).or(newest);
+            if is_last {
+                break;
+            }
+        }
+        Ok(newest)
+    }
+
+    /// The first event of a kind after another that is as wanted. It is soon found, or there are few of that kind.
+    async fn first(
+        &self,
+        name: &'static str,
+        mut after: Seq,
+        is_wanted: impl Fn(&Event) -> bool,
+    ) -> Result<Option<Event>, ReadError> {
+        let (kind, mut limit) = (kind(name), 4);
+        loop {
+            let page = self.journal.by_kind(self.branch, &kind, after, limit).await?;
+            let (is_last, end) = (page.len() < limit, page.last().map(|last| last.seq));
+            let mut known = page.into_iter().take_while(|event| event.seq <= self.until);
+            if let Some(found) = known.find(|event| is_wanted(event)) {
+                return Ok(Some(found));
+            }
+            match end.filter(|end| !is_last && *end < self.until) {
+                Some(end) => (after, limit) = (end, (limit * 4).min(PAGE_MAX)),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+fn body(event: &Event) -> Option<Body> {
+    Body::decode(&event.kind, &event.payload).ok()?
+}
+
+/// What someone said yes to, if it was they who wrote it down.
+fn granted_by_its_actor(event: &Event) -> Option<ApprovalGranted> {
+    let Some(Body::ApprovalGranted(granted)) = body(event) else { return None };
+    (About::decode(&event.meta).actor.as_deref() == Some(&granted.by)).then_some(granted)
+}

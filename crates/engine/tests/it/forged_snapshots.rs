@@ -1,0 +1,288 @@
+//! Snapshots that someone else made: whatever they say, and however they are sealed, they open nothing.
+
+use weir_engine::{
+    Address, Approval, Pretence, SnapshotError, SnapshotSeal, StopReason, balances, check_snapshot, day,
+};
+use weir_journal::{FoldVersion, Snapshot};
+use weir_kernel::{
+    Amount, ApprovalGranted, Body, Call, CallState, Entry, FOLD_VERSION, Lifecycle, Scope, Session,
+    StandingApproval,
+};
+use weir_types::{BranchId, NanoUsd, Seq};
+
+use crate::approving::yes;
+use crate::budgets::{a_dollar_a_million, usd};
+use crate::kit::*;
+
+/// How a forged snapshot is sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sealed {
+    /// As an older version left it.
+    Not,
+    /// With a key of the forger's own.
+    ByOther,
+    /// With the key of the data directory: the forger could read it.
+    ByUs,
+}
+
+const SEALS: [Sealed; 3] = [Sealed::Not, Sealed::ByOther, Sealed::ByUs];
+
+/// Stores a state as the snapshot at the newest event of a branch.
+async fn forge(world: &World, branch: &BranchId, fold: &str, state: Vec<u8>, sealed: Sealed) -> Snapshot {
+    let head = world.journal.head(branch).await.unwrap().unwrap();
+    let version = if fold == "session" { FOLD_VERSION } else { 1 };
+    let plain = Snapshot {
+        branch: branch.clone(),
+        seq: head.seq,
+        chain: head.chain,
+        fold: FoldVersion { fold: fold.to_owned(), version },
+        state: state.into(),
+    };
+    let stored = match sealed {
+        Sealed::Not => plain,
+        Sealed::ByOther => SnapshotSeal::in_memory().unwrap().sealed(plain),
+        Sealed::ByUs => world.seal.sealed(plain),
+    };
+    world.journal.put_snapshot(stored.clone()).await.unwrap();
+    stored
+}
+
+fn open_calls(session: &mut Session) -> impl Iterator<Item = &mut Call> {
+    let entries = session.transcript.entries.iter_mut();
+    let calls = entries.filter_map(|entry| match entry {
+        Entry::Assistant(entry) => Some(&mut entry.calls),
+        Entry::User(_) => None,
+    });
+    calls.flatten().filter(|call| !matches!(call.state, CallState::Done(_)))
+}
+
+/// Every state of a session that would let something happen that must not, as a change of the true one.
+fn doors(truth: &Session) -> Vec<(String, Session)> {
+    let mut doors: Vec<(String, Session)> = Vec::new();
+    let mut door = |name: &str, change: &dyn Fn(&mut Session)| {
+        let mut forged = truth.clone();
+        change(&mut forged);
+        if forged != *truth {
+            doors.push((name.to_owned(), forged));
+        }
+    };
+    let by = || "user:boss".to_owned();
+    door("granted", &|session| {
+        open_calls(session).for_each(|call| {
+            call.state = CallState::Granted { by: by(), input_hash: call.input_hash() };
+        });
+    });
+    door("allowed", &|session| open_calls(session).for_each(|call| call.state = CallState::Allowed));
+    door("allowed, approved", &|session| {
+        open_calls(session).for_each(|call| {
+            (call.state, call.approved_by) = (CallState::Allowed, Some(by()));
+        });
+    });
+    door("interrupted, approved", &|session| {
+        open_calls(session).for_each(|call| {
+            (call.state, call.approved_by, call.attempt) = (CallState::Interrupted, Some(by()), 1);
+        });
+    });
+    door("open", &|session| session.lifecycle = Lifecycle::Open);
+    door("another owner", &|session| {
+        session.created.iter_mut().for_each(|created| created.principal = "user:eve".to_owned());
+    });
+    door("more groups", &|session| {
+        session.created.iter_mut().for_each(|created| created.groups = vec!["group:admin".to_owned()]);
+    });
+    door("another build", &|session| {
+        session.created.iter_mut().for_each(|created| created.manifest = weir_types::Hash::ZERO);
+    });
+    door("never begun", &|session| session.created = None);
+    // Whatever event is named as the one that gave it.
+    for granted in std::iter::once(None).chain((0..=truth.seq.0 + 1).map(|seq| Some(Seq(seq)))) {
+        for rule in ["ask", "gate", "always", "ask-first"] {
+            door(&format!("standing approval by event {granted:?} of rule {rule}"), &|session| {
+                let standing =
+                    StandingApproval { tool: "ask".to_owned(), rule: rule.to_owned(), by: by(), granted };
+                session.standing.push(standing);
+            });
+        }
+    }
+    doors
+}
+
+async fn deeds(world: &World) -> usize {
+    world.deeds.lock().unwrap().len()
+}
+
+/// Forges every door of a session in every way, and expects the engine to see the events alone.
+async fn expect_closed(world: &World, address: &Address) -> usize {
+    let (truth, branch) = (world.state(address).await, address.branch_id());
+    let (before, doors) = (deeds(world).await, doors(&truth));
+    for (name, forged) in &doors {
+        for sealed in SEALS {
+            let context = format!("{name}, sealed: {sealed:?}");
+            let state = serde_json::to_vec(forged).unwrap();
+            let stored = forge(world, &branch, "session", state, sealed).await;
+            let process = world.start().await;
+            assert_eq!(process.engine.state(address, None).await.unwrap(), truth, "{context}");
+            let settled = process.engine.settle(address).await;
+            assert_eq!(deeds(world).await, before, "{context}: {settled:?}");
+            assert_eq!(world.state(address).await, truth, "{context}: nothing was written down");
+            let checked = check_snapshot(&*world.journal, &world.seal, &stored).await.unwrap_err();
+            let fits = match sealed {
+                Sealed::Not => matches!(checked, SnapshotError::Unsealed),
+                Sealed::ByOther => matches!(checked, SnapshotError::Seal),
+                Sealed::ByUs => matches!(checked, SnapshotError::Contradicts),
+            };
+            assert!(fits, "{context}: {checked:?}");
+        }
+    }
+    doors.len()
+}
+
+fn careful() -> World {
+    let world = World::new();
+    let one = calling(on_user("^do", "May I?"), &[("ask", r#"{"n":1}"#)]);
+    world.agent("careful", vec![one, on_tool("ask", "result: {{result}}")], &["ask"]);
+    world
+}
+
+async fn asking(world: &World) -> (Process, Address, Approval) {
+    let process = world.start().await;
+    let address = process.engine.new_address();
+    process.engine.begin(&address, new("careful"), said("do it")).await.unwrap();
+    let outcome = process.engine.settle(&address).await.unwrap();
+    assert_eq!(outcome.stop, StopReason::Approval, "{outcome:?}");
+    let approval = outcome.approvals[0].clone();
+    (process, address, approval)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forged_snapshot_approves_nothing() {
+    let world = careful();
+    let (_process, address, _) = asking(&world).await;
+    assert!(expect_closed(&world, &address).await > 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forged_snapshot_resumes_no_session_that_was_stopped() {
+    for ends in ["halt", "close", "halt again"] {
+        let world = careful();
+        let (process, address, _) = asking(&world).await;
+        let halt = async || process.engine.halt(&address, "enough", "user:boss").await.unwrap();
+        match ends {
+            "close" => _ = process.engine.close(&address, "over", "user:boss").await.unwrap(),
+            "halt" => _ = halt().await,
+            _ => {
+                halt().await;
+                process.engine.settle(&address).await.unwrap();
+                process.engine.resume_for(&address, "user:test").await.unwrap();
+                process.engine.settle(&address).await.unwrap();
+                halt().await;
+            }
+        }
+        process.engine.settle(&address).await.unwrap();
+        assert!(expect_closed(&world, &address).await > 0, "{ends}");
+    }
+}
+
+/// A yes for the whole session counts from a snapshot as long as it counts in the events, and no longer.
+#[tokio::test(start_paused = true)]
+async fn an_approval_for_the_session_is_looked_up() {
+    let world = careful();
+    let (process, address, approval) = asking(&world).await;
+    let granted = ApprovalGranted { scope: Scope::Session, ..yes(&approval, "user:boss") };
+    process.engine.approve(&address, granted, Pretence::Allowed).await.unwrap();
+    process.engine.settle(&address).await.unwrap();
+    process.engine.stop(std::time::Duration::from_secs(5)).await;
+    assert_eq!(deeds(&world).await, 1);
+    let truth = world.state(&address).await;
+    assert_eq!(truth.standing.len(), 1);
+    let state = serde_json::to_vec(&truth).unwrap();
+    let stored = forge(&world, &address.branch_id(), "session", state.clone(), Sealed::ByUs).await;
+    check_snapshot(&*world.journal, &world.seal, &stored).await.unwrap();
+    // Believed, and used.
+    let other = world.start().await;
+    other.engine.say(&address, said("do it again")).await.unwrap();
+    assert_eq!(other.engine.settle(&address).await.unwrap().stop, StopReason::End);
+    assert_eq!(deeds(&world).await, 2);
+    // What a halt has ended, no snapshot brings back.
+    other.engine.halt(&address, "enough", "user:boss").await.unwrap();
+    other.engine.resume_for(&address, "user:test").await.unwrap();
+    other.engine.settle(&address).await.unwrap();
+    let mut forged = world.state(&address).await;
+    assert_eq!(forged.standing, []);
+    forged.standing = truth.standing;
+    forge(&world, &address.branch_id(), "session", serde_json::to_vec(&forged).unwrap(), Sealed::ByUs).await;
+    other.die();
+    let last = world.start().await;
+    last.engine.say(&address, said("do it once more")).await.unwrap();
+    assert_eq!(last.engine.settle(&address).await.unwrap().stop, StopReason::Approval);
+    assert_eq!(deeds(&world).await, 2);
+}
+
+/// A purse that a snapshot shows as full, or a limit as raised, is neither.
+#[tokio::test(start_paused = true)]
+async fn a_forged_snapshot_puts_nothing_into_a_purse() {
+    let world = World::new();
+    let usage =
+        Some(weir_types::Usage { input_tokens: 80, output_tokens: 20, ..weir_types::Usage::default() });
+    let reply = weir_models::scripted::Reply { usage, ..on_user("", "yes") };
+    world.agent_with("a", vec![reply], &[], |agent| {
+        agent.limits.output_tokens = Some(1_000);
+        agent.card.price = a_dollar_a_million();
+    });
+    let budgets = weir_engine::Budgets { day: usd(1_200_000), ..weir_engine::Budgets::default() };
+    world.allow("a", budgets);
+    let process = world.start().await;
+    let address = process.engine.new_address();
+    process.engine.begin(&address, new("a"), said("one")).await.unwrap();
+    process.engine.settle(&address).await.unwrap();
+    let today = format!("budget:day:{}", day(weir_journal::now()));
+    let branch = BranchId::main(today.parse().unwrap());
+    let truth = balances(&*world.journal, &world.seal, |_| true).await.unwrap();
+    let purse = &truth[0].purse;
+    assert!(purse.settled.nano > NanoUsd(0));
+    let (mut spent_nothing, mut more) = (purse.clone(), purse.clone());
+    spent_nothing.settled = Amount::default();
+    more.raised = Amount { nano: NanoUsd(NanoUsd::PER_USD), ..Amount::default() };
+    for forged in [spent_nothing, more] {
+        for sealed in SEALS {
+            let context = format!("{forged:?}, sealed: {sealed:?}");
+            let state = serde_json::to_vec(&forged).unwrap();
+            let stored = forge(&world, &branch, "purse", state, sealed).await;
+            assert!(check_snapshot(&*world.journal, &world.seal, &stored).await.is_err(), "{context}");
+            if sealed == Sealed::ByUs {
+                // Only who reads all events can tell: that is what `weir verify` does.
+                continue;
+            }
+            let found = balances(&*world.journal, &world.seal, |_| true).await.unwrap();
+            assert_eq!(found, truth, "{context}");
+        }
+    }
+}
+
+/// Snapshots that the engine makes are sealed, fit the events, and are of no session with an open call.
+#[tokio::test(start_paused = true)]
+async fn the_snapshots_of_the_engine_are_true() {
+    let world = careful();
+    let process = world.start_with(Fuse::default(), |options| options.snapshot_every = 1).await;
+    let fold = FoldVersion { fold: "session".to_owned(), version: FOLD_VERSION };
+    let address = process.engine.new_address();
+    process.engine.begin(&address, new("careful"), said("do it")).await.unwrap();
+    let asked = process.engine.settle(&address).await.unwrap();
+    let stored = world.journal.snapshot(&address.branch_id(), &fold).await.unwrap().unwrap();
+    check_snapshot(&*world.journal, &world.seal, &stored).await.unwrap();
+    let asked_at = world
+        .events(&address)
+        .await
+        .iter()
+        .find(|event| event.kind.as_str() == "tool.requested")
+        .unwrap()
+        .seq;
+    assert!(stored.seq < asked_at, "what an open call may do is only in the events");
+    let body: Body = yes(&asked.approvals[0], "user:boss").into();
+    let Body::ApprovalGranted(granted) = body else { unreachable!() };
+    process.engine.approve(&address, granted, Pretence::Allowed).await.unwrap();
+    process.engine.settle(&address).await.unwrap();
+    let stored = world.journal.snapshot(&address.branch_id(), &fold).await.unwrap().unwrap();
+    check_snapshot(&*world.journal, &world.seal, &stored).await.unwrap();
+    assert_eq!(stored.seq, world.state(&address).await.seq);
+}
