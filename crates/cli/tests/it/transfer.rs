@@ -173,7 +173,7 @@ fn an_export_with_tokens_is_refused_and_restored_only_into_an_empty_directory() 
     let refused = "
     exit 3
     -- stderr
-    error: line 5 of the export is of stream `engine:tokens`, which only the runtime of this data directory writes
+    error: line 7 of the export is of stream `engine:tokens`, which only the runtime of this data directory writes
     help: nothing was imported: tokens, deployments, budgets and agents' memory do not travel. Export the streams you want one by one with `weir export --stream NAME`; if the export is your own backup, restore it with `weir import --as-restore --data-dir NEW_DIR FILE`
     ";
     let dedented: String = refused.lines().map(|line| line.trim_start().to_owned() + "\n").collect();
