@@ -52,12 +52,13 @@ pub(crate) async fn load_until(
     }
     let mut loaded = match until {
         Some(_) => None,
-        None => newest_snapshot(journal, &branch).await?,
+        // Boxed, because whoever loads a session would carry the room for all of it.
+        None => Box::pin(newest_snapshot(journal, &branch)).await?,
     }
     .unwrap_or_else(empty);
     read_on(&*journal, address, &branch, &mut loaded, until).await?;
     if until.is_none() {
-        loaded.preface = preface(&*journal, &branch, &loaded.session).await?;
+        loaded.preface = Box::pin(preface(&*journal, &branch, &loaded.session)).await?;
     }
     Ok(Some(loaded))
 }

@@ -190,10 +190,9 @@ async fn checked(content: Reader, input: &Input) -> Outcome<(Reader, u64)> {
     };
     let mut source = BufReader::with_capacity(BUFFER_BYTES, file);
     refuse_other_files(&mut source).await?;
-    match transfer::check_streams(&mut source).await {
-        Err(refused @ ImportError::Authority { .. }) => return Err(refused.into()),
-        // What else is wrong is said by the import, which keeps what stands before it.
-        Ok(()) | Err(_) => {}
+    // What else is wrong is said by the import, which keeps what stands before it.
+    if let Err(refused @ ImportError::Authority { .. }) = transfer::check_streams(&mut source).await {
+        return Err(refused.into());
     }
     let mut file = source.into_inner();
     let length = file.metadata().await.map_err(unreadable)?.len();
