@@ -14,6 +14,8 @@ use weir_journal::follow::Hub;
 use weir_journal::{AppendError, Appended, Branch, ForkError, ReadError, StorageError};
 use weir_types::{EventId, Position};
 
+use crate::anchor_file::AnchorFile;
+use crate::checkpoint::Wake;
 use crate::commit::{Counters, Request};
 use crate::connection::{Location, without_waiting};
 use crate::write::{Writer, Written};
@@ -33,9 +35,11 @@ pub(crate) struct Desk {
     pub(crate) counters: Arc<Counters>,
     /// Pages in the log after the last commit, set by SQLite's hook.
     pub(crate) log_pages: Arc<AtomicI32>,
-    pub(crate) checkpoint: SyncSender<()>,
+    pub(crate) checkpoint: SyncSender<Wake>,
     /// Log pages at which the checkpoint thread is woken next.
     pub(crate) checkpoint_at: i32,
+    /// Where the newest acknowledged event is named.
+    pub(crate) anchor: Option<AnchorFile>,
     /// Committed, but not yet told to the followers.
     pub(crate) written: Vec<Written>,
 }
@@ -139,6 +143,7 @@ impl Desk {
         let result = self.apply_all(requests);
         match &result {
             Ok(_) => {
+                self.advance_anchor();
                 let written = self.writer.take_written();
                 let events = self.writer.position().0 - written.before.0;
                 self.counters.commits.fetch_add(1, Ordering::Relaxed);
@@ -149,6 +154,16 @@ impl Desk {
             Err(_) => self.writer.rollback(),
         }
         result
+    }
+
+    /// Names the newest event of the batch, which is durable now and not acknowledged yet. An anchor that cannot be
+    /// written is behind, which costs nothing but a finding that could have been made.
+    fn advance_anchor(&self) {
+        let (Some(anchor), Some(newest)) = (&self.anchor, self.writer.newest_written()) else { return };
+        if anchor.advance(newest).unwrap_or(false) {
+            // A full channel means that the thread is awake, and looks by itself.
+            let _ = self.checkpoint.try_send(Wake::Anchor);
+        }
     }
 
     fn apply_all(&mut self, requests: &[Request]) -> rusqlite::Result<Vec<Applied>> {
@@ -220,7 +235,7 @@ impl Desk {
         } else if pages < RESTART_PAGES && pages >= self.checkpoint_at {
             self.checkpoint_at = pages + CHECKPOINT_PAGES;
             // A full channel means that it has been woken already.
-            let _ = self.checkpoint.try_send(());
+            let _ = self.checkpoint.try_send(Wake::Checkpoint);
         }
         pages >= RESTART_PAGES
     }

@@ -12,16 +12,18 @@ use weir_blobs::Blobs;
 use weir_journal::follow::{self, Hub, Store};
 use weir_journal::{
     Answer, AppendError, Appended, Branch, FoldVersion, Fork, ForkError, Head, Journal, Key, KeyedPart,
-    ListAfter, ListFilter, Listed, Looked, NewEvent, PAGE_MAX, PAYLOAD_MAX, Part, ReadError, Report,
+    ListAfter, ListFilter, Listed, Looked, NewEvent, PAGE_MAX, PAYLOAD_MAX, Part, Problem, ReadError, Report,
     SNAPSHOT_MAX, Snapshot, StorageError, StreamSummary, Tail, VerifyProgress, rules,
 };
 use weir_types::{BranchId, Event, EventId, Hash, Kind, Position, Seq, StreamName};
 
 use crate::commit::{Committer, Counters, Request, Size};
 use crate::connection::Location;
+use crate::damage::{DamageLog, DamageRecord};
 use crate::desk::Desk;
 use crate::facts::Facts;
-use crate::open::{OpenError, Opened, Options};
+use crate::open::{Findings, Opened, Options};
+use crate::open_error::OpenError;
 use crate::pool::{self, Pool};
 use crate::queue::{Queue, Shared};
 use crate::read::Loaded;
@@ -48,6 +50,7 @@ pub struct SqliteJournal {
     counters: Arc<Counters>,
     reads: Arc<AtomicU64>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    findings: Findings,
     /// Held for as long as the file is in use.
     _lock: Option<std::fs::File>,
 }
@@ -104,6 +107,11 @@ impl SqliteJournal {
         let _ = joined.await;
     }
 
+    /// What was found when the journal was opened.
+    pub fn findings(&self) -> &Findings {
+        &self.findings
+    }
+
     /// What the engine has done since it was opened.
     pub fn stats(&self) -> Stats {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -131,6 +139,26 @@ impl SqliteJournal {
     }
 }
 
+impl SqliteJournal {
+    /// The damage found at this opening or an earlier one that no person has accepted.
+    async fn open_damage(&self) -> Vec<DamageRecord> {
+        let directory = open::directory_of(&self.source.location.path).to_owned();
+        if self.source.location.vfs.is_some() {
+            return Vec::new();
+        }
+        let read = tokio::task::spawn_blocking(move || DamageLog::read(&directory));
+        match read.await {
+            Ok(Ok(log)) => log.into_open(),
+            _ => self.findings.damage.clone(),
+        }
+    }
+}
+
+fn problem(record: &DamageRecord) -> Problem {
+    let copy = record.copy.as_ref().map_or_else(String::new, |copy| format!("; a copy: `{copy}`"));
+    Problem::at_place(record.kind.place(), format!("{} (found {}{copy})", record.what, record.found_at))
+}
+
 impl Drop for SqliteJournal {
     fn drop(&mut self) {
         self.queue.close();
@@ -139,7 +167,7 @@ impl Drop for SqliteJournal {
 
 /// Starts the threads on an opened file.
 fn start(opened: Opened, blobs: Arc<dyn Blobs>) -> Result<SqliteJournal, OpenError> {
-    let Opened { location, mut connection, lock } = opened;
+    let Opened { location, mut connection, lock, anchor, findings } = opened;
     let (hub, counters, reads) = (Hub::new(), Arc::<Counters>::default(), Arc::<AtomicU64>::default());
     let log_pages = Arc::new(AtomicI32::new(0));
     let pages = log_pages.clone();
@@ -157,7 +185,8 @@ fn start(opened: Opened, blobs: Arc<dyn Blobs>) -> Result<SqliteJournal, OpenErr
     let mut writer = Writer::new(reader, hub.clone());
     writer.notice_others().map_err(explain)?;
     let (sender, inbox) = channel();
-    let (wake, wakes) = sync_channel(1);
+    // One of each kind of wake.
+    let (wake, wakes) = sync_channel(2);
     let desk = Desk {
         writer,
         hub: hub.clone(),
@@ -166,6 +195,7 @@ fn start(opened: Opened, blobs: Arc<dyn Blobs>) -> Result<SqliteJournal, OpenErr
         log_pages,
         checkpoint: wake,
         checkpoint_at: 0,
+        anchor: anchor.clone(),
         written: Vec::new(),
     };
     let queue = Queue { sender, shared: Shared::new(desk) };
@@ -179,14 +209,16 @@ fn start(opened: Opened, blobs: Arc<dyn Blobs>) -> Result<SqliteJournal, OpenErr
         spawn("weir-commit", Box::new(move || committer.run()))?,
         spawn(
             "weir-checkpoint",
-            Box::new(move || checkpoint::run(&checkpoint_location, &wakes, &checkpoint_counters)),
+            Box::new(move || {
+                checkpoint::run(&checkpoint_location, &wakes, &checkpoint_counters, anchor.as_ref());
+            }),
         )?,
     ];
     let pool = Pool::new(location.clone(), reads.clone());
     let (source, room) =
         (Arc::new(Source { pool, blobs, location }), Arc::new(Semaphore::new(QUEUE_KIB_MAX)));
     let threads = Mutex::new(threads);
-    Ok(SqliteJournal { source, hub, queue, room, counters, reads, threads, _lock: lock })
+    Ok(SqliteJournal { source, hub, queue, room, counters, reads, threads, findings, _lock: lock })
 }
 
 impl Source {
@@ -431,6 +463,14 @@ impl Journal for SqliteJournal {
     }
 
     fn verify(&self, stream: Option<StreamName>, progress: VerifyProgress) -> Answer<'_, Report, ReadError> {
-        Box::pin(check::verify(&self.source.pool, &self.source.blobs, stream, progress))
+        let is_whole = stream.is_none();
+        let checked = check::verify(&self.source.pool, &self.source.blobs, stream, progress);
+        Box::pin(async move {
+            let mut report = checked.await?;
+            if is_whole {
+                self.open_damage().await.into_iter().for_each(|record| report.note(problem(&record)));
+            }
+            Ok(report)
+        })
     }
 }

@@ -27,25 +27,34 @@
 
 mod journal;
 mod open;
+mod open_error;
 
+mod anchor_file;
 mod block;
 mod check;
 mod checkpoint;
 mod commit;
 mod connection;
+mod damage;
 mod desk;
 mod dictionary;
 mod facts;
 mod filesystem;
 mod listing;
+mod log_check;
 mod pool;
+mod private;
 mod queue;
 mod read;
 mod record;
 mod rows;
 mod schema;
+mod witness;
 mod write;
 
+pub use damage::{DamageAccepted, DamageKind, DamageRecord, accept_damage, damage_records};
 pub use facts::Facts;
 pub use journal::{SqliteJournal, Stats};
-pub use open::{OpenError, Options};
+pub use log_check::{LogDamage, LogInspection, inspect_log};
+pub use open::{Findings, Options};
+pub use open_error::OpenError;

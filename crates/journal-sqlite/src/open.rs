@@ -1,6 +1,8 @@
-//! Opening a journal: is the place safe, is the file ours, is it of a version we know.
+//! Opening a journal: is the place safe, is the file ours, is it of a version we know, and is anything lost.
+//!
+//! Two witnesses are heard beside the file: the log, before SQLite recovers it, and the anchor. What they say goes into
+//! `damage.jsonl`; the journal is opened nevertheless.
 
-use std::borrow::Cow;
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -9,12 +11,14 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use weir_blobs::Blobs;
-use weir_journal::StorageError;
-use weir_types::{Explain, Fault};
 
+use crate::anchor_file::AnchorFile;
 use crate::connection::{Location, Role};
-use crate::filesystem;
+use crate::damage::{DamageLog, DamageRecord};
+use crate::open_error::OpenError;
+use crate::private::{self, NotPrivate};
 use crate::schema::{self, Identity};
+use crate::{filesystem, witness};
 
 /// How to open a journal.
 pub struct Options {
@@ -26,106 +30,33 @@ pub struct Options {
     pub vfs: Option<String>,
 }
 
-/// Why a journal was not opened. Nothing was changed.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The file is not a journal.
-    #[error("`{}` is not a journal", .path.display())]
-    NotAJournal {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A newer version wrote it.
-    #[error("`{}` has format version {found}; this version of weir reads up to {supported}", .path.display())]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: i32,
-        /// Ours.
-        supported: i32,
-    },
-    /// Locks and shared memory do not work there.
-    #[error("`{}` is on a network file system ({kind})", .path.display())]
-    Network {
-        /// The directory.
-        path: PathBuf,
-        /// Which.
-        kind: &'static str,
-    },
-    /// An older file must be brought up to date, but others are using it.
-    #[error("`{}` must be brought from format version {found} to {wanted}, but other processes are using it", .path.display())]
-    InUse {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: i32,
-        /// Ours.
-        wanted: i32,
-    },
-    /// The directory cannot be used.
-    #[error("cannot use `{}`", .path.display())]
-    Directory {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// SQLite cannot use the file.
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-}
-
-impl Explain for OpenError {
-    fn code(&self) -> &'static str {
-        match self {
-            Self::NotAJournal { .. } => "journal::not-a-journal",
-            Self::Newer { .. } => "journal::newer",
-            Self::Network { .. } => "journal::network",
-            Self::InUse { .. } => "journal::in-use",
-            Self::Directory { .. } | Self::Storage(_) => "journal::storage",
-        }
-    }
-
-    fn help(&self) -> Cow<'static, str> {
-        match self {
-            Self::NotAJournal { .. } => {
-                "move that file away, or choose another directory with `--data-dir DIR`".into()
-            }
-            Self::Newer { .. } => {
-                "use the newer weir that wrote it, or choose another `--data-dir DIR`".into()
-            }
-            Self::Network { .. } => "keep the data on a local disk: choose one with `--data-dir DIR`".into(),
-            Self::InUse { .. } => {
-                "stop the other weir processes, then repeat; `weir doctor` names them".into()
-            }
-            Self::Directory { .. } => {
-                "make the data directory writable for this user, or choose another with `--data-dir DIR`"
-                    .into()
-            }
-            Self::Storage(error) => error.help(),
-        }
-    }
-
-    fn fault(&self) -> Fault {
-        match self {
-            Self::NotAJournal { .. } | Self::Network { .. } | Self::Newer { .. } => Fault::Input,
-            Self::InUse { .. } => Fault::Conflict,
-            Self::Directory { .. } => Fault::Storage,
-            Self::Storage(error) => error.fault(),
-        }
-    }
-}
-
 /// How long an upgrade waits for the other users of a file to go.
 const UPGRADE_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// An opened file: the connection that will commit, and the lock that says it is in use.
+/// An opened file: the connection that will commit, the lock that says it is in use, and what was found on the way.
 pub(crate) struct Opened {
     pub(crate) location: Location,
     pub(crate) connection: Connection,
     pub(crate) lock: Option<File>,
+    pub(crate) anchor: Option<AnchorFile>,
+    pub(crate) findings: Findings,
+}
+
+/// What a person should hear about a data directory that was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Damage that no person has accepted yet.
+    pub damage: Vec<DamageRecord>,
+    /// The mode that the directory had before other users were shut out.
+    pub narrowed_from: Option<u32>,
+}
+
+/// The directory of a journal that is being opened.
+struct Entered {
+    directory: PathBuf,
+    lock: File,
+    is_alone: bool,
+    narrowed_from: Option<u32>,
 }
 
 /// Opens or makes the file. Blocks.
@@ -134,50 +65,81 @@ pub(crate) struct Opened {
 /// crash left in the log, and nobody may look at that before it is durable.
 pub(crate) fn open(path: &Path, vfs: Option<&str>) -> Result<Opened, OpenError> {
     let location = Location { path: path.into(), vfs: vfs.map(Into::into) };
-    let (lock, is_alone) = match vfs {
-        Some(_) => (None, true),
-        None => enter_directory(path).map(|(lock, is_alone)| (Some(lock), is_alone))?,
-    };
-    let mut connection = location.connect(Role::Commit).map_err(|error| refuse(&location, error))?;
+    if vfs.is_some() {
+        let connection = connect(&location, None, true)?;
+        let findings = Findings::default();
+        return Ok(Opened { location, connection, lock: None, anchor: None, findings });
+    }
+    let entered = enter_directory(path)?;
+    let is_cut = witness::look_at_files(path, &entered.directory, entered.is_alone)?;
+    let made = if path.exists() { None } else { Some(private::open_or_create(path)) };
+    made.transpose().map_err(|source| OpenError::Directory { path: path.to_owned(), source })?;
+    let connection = connect(&location, Some(&entered), entered.is_alone)?;
+    if is_cut {
+        witness::confirm_cut(&connection, path)?;
+    }
+    let anchor = witness::compare_anchor(&connection, &entered.directory);
+    let Entered { directory, lock, narrowed_from, .. } = entered;
+    lock.lock_shared().map_err(|source| OpenError::Directory { path: path.to_owned(), source })?;
+    let damage = DamageLog::read(&directory).map(DamageLog::into_open).unwrap_or_default();
+    let findings = Findings { damage, narrowed_from };
+    Ok(Opened { location, connection, lock: Some(lock), anchor, findings })
+}
+
+fn connect(location: &Location, entered: Option<&Entered>, is_alone: bool) -> Result<Connection, OpenError> {
+    let path = &location.path;
+    let mut connection = location.connect(Role::Commit).map_err(|error| refuse(location, error))?;
     let supported = schema::STEPS.len() as i32;
-    match schema::identify(&connection).map_err(|error| refuse(&location, error))? {
-        Identity::Foreign => return Err(OpenError::NotAJournal { path: path.to_owned() }),
+    match schema::identify(&connection).map_err(|error| refuse(location, error))? {
+        Identity::Foreign => return Err(witness::foreign(path)),
         Identity::Journal(found) if found > supported => {
-            return Err(OpenError::Newer { path: path.to_owned(), found, supported });
+            return Err(OpenError::Newer { path: path.to_path_buf(), found, supported });
         }
         Identity::Journal(found) if found < supported => {
-            upgrade(&location, &mut connection, lock.as_ref(), found)?;
+            upgrade(location, &mut connection, entered.map(|entered| &entered.lock), found)?;
         }
-        Identity::Journal(_) if is_alone => settle(&connection).map_err(|error| location.explain(error))?,
+        Identity::Journal(_) if is_alone => settle(&connection).map_err(|error| refuse(location, error))?,
         Identity::Journal(_) => {}
         Identity::Fresh => prepare(&mut connection).map_err(|error| location.explain(error))?,
     }
-    if let Some(lock) = &lock {
-        lock.lock_shared().map_err(|source| OpenError::Directory { path: path.to_owned(), source })?;
-    }
-    Ok(Opened { location, connection, lock })
+    Ok(connection)
 }
 
-/// Makes the directory, refuses one that SQLite cannot work in, and takes its lock: all of it if nobody else has a
-/// share, else a share.
-fn enter_directory(path: &Path) -> Result<(File, bool), OpenError> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+/// Makes the directory, refuses one that SQLite cannot work in or that other users can use, and takes its lock: all of it
+/// if nobody else has a share, else a share.
+fn enter_directory(path: &Path) -> Result<Entered, OpenError> {
+    let directory = directory_of(path);
     let refuse = |path: &Path, source| OpenError::Directory { path: path.to_owned(), source };
     make_directory(directory).map_err(|source| refuse(directory, source))?;
     let network = filesystem::network(directory).map_err(|source| refuse(directory, source))?;
     if let Some(filesystem::Network(kind)) = network {
         return Err(OpenError::Network { path: directory.to_owned(), kind });
     }
+    let narrowed_from = private::narrow(directory).map_err(|error| not_private(directory, error))?;
     let lock_path = directory.join("lock");
-    let lock = File::options().create(true).truncate(false).read(true).write(true).open(&lock_path);
-    let lock = lock.map_err(|source| refuse(&lock_path, source))?;
-    match lock.try_lock() {
-        Ok(()) => Ok((lock, true)),
+    let lock = private::open_or_create(&lock_path).map_err(|source| refuse(&lock_path, source))?;
+    let is_alone = match lock.try_lock() {
+        Ok(()) => true,
         Err(TryLockError::WouldBlock) => {
             lock.lock_shared().map_err(|source| refuse(&lock_path, source))?;
-            Ok((lock, false))
+            false
         }
-        Err(TryLockError::Error(source)) => Err(refuse(&lock_path, source)),
+        Err(TryLockError::Error(source)) => return Err(refuse(&lock_path, source)),
+    };
+    Ok(Entered { directory: directory.to_owned(), lock, is_alone, narrowed_from })
+}
+
+/// The directory that a file is in.
+pub(crate) fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn not_private(directory: &Path, error: NotPrivate) -> OpenError {
+    let path = directory.to_owned();
+    match error {
+        NotPrivate::Owner { owner } => OpenError::NotOwner { path, owner },
+        NotPrivate::Mode { mode } => OpenError::Exposed { path, mode },
+        NotPrivate::Io(path, source) => OpenError::Directory { path, source },
     }
 }
 
@@ -187,11 +149,10 @@ fn make_directory(directory: &Path) -> std::io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
-    let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    make_directory(parent)?;
+    make_directory(directory_of(directory))?;
     match std::fs::DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
-        _ => File::open(parent)?.sync_all(),
+        _ => File::open(directory_of(directory))?.sync_all(),
     }
 }
 
@@ -226,8 +187,10 @@ fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
 
 fn refuse(location: &Location, error: rusqlite::Error) -> OpenError {
     match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::NotADatabase) => {
-            OpenError::NotAJournal { path: location.path.to_path_buf() }
+        Some(rusqlite::ErrorCode::NotADatabase) => witness::not_a_database(&location.path),
+        Some(rusqlite::ErrorCode::DatabaseCorrupt) => {
+            let what = "SQLite cannot read it".to_owned();
+            OpenError::Damaged { path: location.path.to_path_buf(), what }
         }
         _ => location.explain(error).into(),
     }

@@ -40,10 +40,14 @@ impl Reader {
     pub(crate) fn transaction<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.rows.connection.execute_batch("BEGIN")?;
         let result = read(self);
-        // Nothing was written: there is nothing to lose if this fails, and the next BEGIN would say so.
+        // Nothing was written, so there is nothing to lose if this fails. After some failures SQLite has rolled back by
+        // itself; that must not hide the failure.
         let ended = self.rows.connection.execute_batch("COMMIT");
-        if ended.is_err() {
-            self.rows.connection.execute_batch("ROLLBACK")?;
+        if ended.is_err() && !self.rows.connection.is_autocommit() {
+            let rolled_back = self.rows.connection.execute_batch("ROLLBACK");
+            if result.is_ok() {
+                rolled_back?;
+            }
         }
         result
     }

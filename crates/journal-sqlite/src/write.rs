@@ -14,6 +14,7 @@ use weir_journal::follow::Hub;
 use weir_journal::{AppendError, Attrs, ForkError};
 use weir_types::{BranchId, Event, EventId, Kind, Position};
 
+use crate::anchor_file::AnchorRecord;
 use crate::read::Reader;
 use crate::rows::{BranchRow, Error, HeadRow, NEWEST_POSITION, Result, clamp};
 
@@ -53,6 +54,8 @@ pub(crate) struct Written {
     pub(crate) events: Vec<Arc<Event>>,
     /// Every branch it has changed.
     pub(crate) branches: Vec<BranchId>,
+    /// Its newest event.
+    newest: Option<AnchorRecord>,
 }
 
 /// More remembered heads than this are forgotten and read again.
@@ -135,6 +138,11 @@ impl Writer {
         self.data_version = -1;
     }
 
+    /// The newest event of the batch that was just committed.
+    pub(crate) fn newest_written(&self) -> Option<&AnchorRecord> {
+        self.batch.newest.as_ref()
+    }
+
     /// What the batch that was just committed has done.
     pub(crate) fn take_written(&mut self) -> Written {
         let before = self.position();
@@ -189,6 +197,10 @@ impl Writer {
                 open
             ])?;
             hot.is_dirty = false;
+            let position = position.unsigned_abs();
+            if self.batch.newest.as_ref().is_none_or(|newest| newest.position < position) {
+                self.batch.newest = Some(AnchorRecord::new(position, *seq, *chain, &hot.row.id));
+            }
             self.batch.branches.push(hot.row.id.clone());
         }
         Ok(())

@@ -3,9 +3,11 @@
 mod run;
 
 use std::collections::BTreeSet;
+use std::io::Cursor;
 
 use weir_journal::{AppendError, Expected, Journal, Part};
-use weir_powercut::{Disk, Fault, IoFault, Loss, SyncCounts};
+use weir_journal_sqlite::inspect_log;
+use weir_powercut::{Disk, Fault, Image, IoFault, Loss, SyncCounts};
 use weir_types::Seq;
 
 pub(crate) use self::run::{Run, connect, open};
@@ -88,7 +90,9 @@ async fn cut_everywhere(work: Work, every: Every) {
 
 /// What is wrong with the journal after the power came back, and one more append to each stream.
 async fn after_restart(run: &Run, loss: Loss) -> Vec<String> {
-    let disk = Disk::from_image(&run.disk.image(loss));
+    let image = run.disk.image(loss);
+    let mut wrong = called_damage(&image);
+    let disk = Disk::from_image(&image);
     let journal = open(&disk, &run.blobs).await.unwrap();
     let mut promises = run.promises.clone();
     let mut session = Session::new("later".to_owned());
@@ -96,9 +100,17 @@ async fn after_restart(run: &Run, loss: Loss) -> Vec<String> {
         let branch = main_of(stream);
         promises.extend(session.append(&journal, &[(&branch, 1)], Shape::SMALL).await.unwrap());
     }
-    let wrong = broken(&journal, &promises).await;
+    wrong.extend(broken(&journal, &promises).await);
     journal.close().await;
     wrong
+}
+
+/// No power cut and no failure of the disk may look like damage in the log, or like a file that was cut.
+fn called_damage(image: &Image) -> Vec<String> {
+    let file = |name| image.files().find(|(other, _)| *other == name).map_or(&[][..], |(_, content)| content);
+    let (log, database) = (file("journal.db-wal"), file("journal.db"));
+    let found = inspect_log(&mut Cursor::new(log), &mut Cursor::new(database)).unwrap();
+    found.damage.iter().map(|damage| format!("a false alarm: {damage:?}")).collect()
 }
 
 async fn fail_everywhere(work: Work, every: Every, fault: impl Fn(u64, IoFault) -> Fault) {
