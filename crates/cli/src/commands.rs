@@ -63,12 +63,19 @@ impl Context {
 
     /// Opens the data directory, which must have a journal.
     pub(crate) async fn store(&self) -> Outcome<Store> {
-        Store::open(&self.data_dir, IfAbsent::Fail).await
+        self.open_store(IfAbsent::Fail).await
     }
 
     /// Opens the data directory, and makes it if need be.
     pub(crate) async fn store_or_new(&self) -> Outcome<Store> {
-        Store::open(&self.data_dir, IfAbsent::Create).await
+        self.open_store(IfAbsent::Create).await
+    }
+
+    /// Opens the data directory, and tells what was found on the way.
+    pub(crate) async fn open_store(&self, if_absent: IfAbsent) -> Outcome<Store> {
+        let store = Store::open(&self.data_dir, if_absent).await?;
+        store.tell_findings(&self.data_dir, &self.out);
+        Ok(store)
     }
 }
 
@@ -144,7 +151,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
         Command::Import(args) => transfer::import(&args, context).await,
         Command::Backup(args) => backup::run(&args, context).await,
         Command::Blob(command) => blob::run(&command, context).await,
-        Command::Doctor(doctor::Args {}) => doctor::run(context).await,
+        Command::Doctor(args) => doctor::run(&args, context).await,
         Command::Chat(args) => Box::pin(chat::run(&args, context)).await,
         Command::Run(args) => Box::pin(run::run(&args, context)).await,
         Command::Serve(args) => Box::pin(serve::run(&args, context)).await,

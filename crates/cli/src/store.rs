@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use weir_blobs::{Blobs, DirBlobs};
-use weir_journal_sqlite::{Options, SqliteJournal};
+use weir_journal_sqlite::{Findings, Options, SqliteJournal};
 use weir_types::{Explain, Fault};
 
+use crate::output::Out;
 use crate::report::{Bug, Outcome};
+use crate::show::printable;
 
 /// The journal's file in a data directory.
 pub(crate) const JOURNAL: &str = "journal.db";
@@ -99,6 +101,24 @@ impl Store {
                 made.undo();
                 Err(error.into())
             }
+        }
+    }
+
+    /// Tells a person about damage that was found at this opening or an earlier one, and about rights that were taken
+    /// away.
+    pub(crate) fn tell_findings(&self, directory: &Path, out: &Out) {
+        let Findings { damage, narrowed_from } = self.journal.findings();
+        if let Some(mode) = narrowed_from {
+            out.warn(format_args!(
+                "other users could use `{}` (mode {mode:04o}); now only you can (0700, files 0600)",
+                directory.display()
+            ));
+        }
+        for record in damage {
+            out.warn(format_args!("the journal is damaged: {}", printable(&record.to_string())));
+        }
+        if !damage.is_empty() {
+            out.warn(format_args!("`weir doctor` says what to do; it is repeated until a person accepts it"));
         }
     }
 

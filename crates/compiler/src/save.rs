@@ -140,11 +140,11 @@ pub fn save(directory: &Path, data_dir: &Path, compiled: &Compiled) -> Result<()
     for package in &compiled.fetched {
         let place = directory.join(SKILLS).join(package.digest().to_string());
         for (path, bytes) in &package.files {
-            write_once(&place.join(path), bytes)?;
+            write_once(&place.join(path), bytes, PROJECT_MODE)?;
         }
     }
     if let Some(text) = &compiled.lock {
-        write(&directory.join(lock::FILE), text.as_bytes())?;
+        write(&directory.join(lock::FILE), text.as_bytes(), PROJECT_MODE)?;
     }
     keep(data_dir, built)?;
     let latest = data_dir.join(BUILDS).join(LATEST);
@@ -152,7 +152,7 @@ pub fn save(directory: &Path, data_dir: &Path, compiled: &Compiled) -> Result<()
     if std::fs::read(&latest).is_ok_and(|known| known == line.as_bytes()) {
         return Ok(());
     }
-    write(&latest, line.as_bytes())
+    write(&latest, line.as_bytes(), DATA_MODE)
 }
 
 /// Keeps a manifest and nothing else: it does not become the latest. Blocks until it is on the disk.
@@ -160,7 +160,7 @@ pub fn save(directory: &Path, data_dir: &Path, compiled: &Compiled) -> Result<()
 /// # Errors
 /// When the disk says no.
 pub fn keep(data_dir: &Path, built: &Built) -> Result<(), SaveError> {
-    write_once(&data_dir.join(BUILDS).join(format!("{}.json", built.hash)), &built.bytes)
+    write_once(&data_dir.join(BUILDS).join(format!("{}.json", built.hash)), &built.bytes, DATA_MODE)
 }
 
 /// What was built last. Blocks.
@@ -225,24 +225,26 @@ fn only_one(builds: &Path, prefix: &str) -> Result<Hash, SaveError> {
 }
 
 /// Writes a file whose name says what is in it: what is there already is not written again, unless it is damaged.
-fn write_once(path: &Path, bytes: &[u8]) -> Result<(), SaveError> {
+fn write_once(path: &Path, bytes: &[u8], mode: u32) -> Result<(), SaveError> {
     if std::fs::read(path).is_ok_and(|known| known == bytes) {
         return Ok(());
     }
-    write(path, bytes)
+    write(path, bytes, mode)
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), SaveError> {
+/// As with any file that an editor would make: the umask decides who reads it.
+const PROJECT_MODE: u32 = 0o666;
+
+/// Files of the data directory are for its owner.
+const DATA_MODE: u32 = 0o600;
+
+fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), SaveError> {
     let fail = |source| SaveError::Unwritable { path: path.to_owned(), source };
     let directory = path.parent().unwrap_or(Path::new("."));
     // What is not there yet is the data directory, and nobody else's business.
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(fail)?;
     let mut temporary = tempfile::Builder::new();
-    // As with any file that an editor would make: the umask decides who reads it.
-    temporary
-        .prefix(".weir-")
-        .suffix(".tmp")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    temporary.prefix(".weir-").suffix(".tmp").permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
     let mut file = temporary.tempfile_in(directory).map_err(|error| fail(plain(&error)))?;
     file.write_all(bytes).map_err(fail)?;
     file.as_file().sync_all().map_err(fail)?;

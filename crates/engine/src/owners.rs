@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use futures_util::future::BoxFuture;
@@ -55,13 +56,13 @@ impl LockFiles {
     /// # Errors
     /// When the file cannot be made or locked.
     pub fn register(directory: &Path) -> io::Result<Self> {
-        fs::create_dir_all(directory)?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         clear_away(directory);
         let me = mint_owner();
         // It has its name only once it is locked: nobody can take it for a dead one's in between.
         let unnamed = directory.join(format!("{UNNAMED}{me}"));
         // The standard library opens files close-on-exec: a child does not keep its parent alive.
-        let mut lock = OpenOptions::new().write(true).create_new(true).open(&unnamed)?;
+        let mut lock = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unnamed)?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
         write!(lock, "{}", std::process::id())?;
         fs::rename(&unnamed, directory.join(me.to_string()))?;

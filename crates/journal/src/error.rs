@@ -54,7 +54,10 @@ impl StorageFailure {
             Self::Busy => {
                 "find the process that holds it with `weir doctor`, and let it finish; nothing of this was stored"
             }
-            Self::Corrupt => "run `weir verify` to see what is damaged, then restore a `weir backup`",
+            Self::Corrupt => {
+                "stop writing and keep a copy of the data directory, then restore a `weir backup`, or `weir import` an \
+                 older `weir export` into a new one; `weir verify` lists the damaged parts"
+            }
             Self::Other => {
                 "check free space and permissions with `weir doctor`, then see what is stored with `weir cat` before you repeat it"
             }

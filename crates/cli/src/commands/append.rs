@@ -133,7 +133,7 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Outcome {
     let key: Option<Key> = args.key.as_deref().map(args::key).transpose()?;
     let if_absent = if_absent(&branch, expected);
     let store = match context.data_dir.join(JOURNAL).exists() {
-        true => Some(Store::open(&context.data_dir, IfAbsent::Fail).await?),
+        true => Some(context.open_store(IfAbsent::Fail).await?),
         false => None,
     };
     let journal = store.as_ref().map(|store| &store.journal);
@@ -146,7 +146,7 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Outcome {
     // Nothing is made for an event that a hook refuses.
     let store = match store {
         Some(store) => store,
-        None => Store::open(&context.data_dir, if_absent).await?,
+        None => context.open_store(if_absent).await?,
     };
     let (id, part) = (event.id(), Part { expected, key, ..Part::new(branch.clone(), vec![event]) });
     let appended = append(&store, part, id).await;

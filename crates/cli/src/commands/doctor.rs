@@ -1,6 +1,7 @@
 //! `weir doctor`: looks at everything a journal depends on, and says what to do about what is wrong.
 
 mod checks;
+mod damage;
 mod locks;
 
 use std::borrow::Cow;
@@ -15,8 +16,19 @@ use crate::show::{count, pad, printable};
 
 /// The arguments of `weir doctor`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  weir doctor\n  weir doctor --data-dir /srv/weir --json")]
-pub(crate) struct Args {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Go on with the journal as it is: the damage found so far is no longer reported. Who accepted it, and when, is kept
+    /// in `damage.jsonl` in the data directory.
+    #[arg(long)]
+    accept_damage: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  weir doctor
+  weir doctor --data-dir /srv/weir --json
+  weir doctor --accept-damage";
 
 /// What became of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -87,7 +99,10 @@ impl Explain for Unhealthy {
 }
 
 /// Looks at everything, prints it, and fails if any check did.
-pub(crate) async fn run(context: &mut Context) -> Outcome {
+pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
+    if args.accept_damage {
+        damage::accept(context).await?;
+    }
     let checks = checks::all(&context.data_dir).await?;
     let failed = checks.iter().filter(|check| check.status == Status::Fail).count() as u64;
     if context.out.json {

@@ -13,7 +13,7 @@ use crate::commands::Context;
 use crate::input::Input;
 use crate::project::ProjectArgs;
 use crate::report::{Bug, Outcome};
-use crate::store::{IfAbsent, Store};
+use crate::store::IfAbsent;
 use crate::workbench::ToolArgs;
 
 const EXAMPLES: &str = "\
@@ -77,7 +77,7 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Outcome {
 
     let (events, cut) = (recording.events.len(), recording.is_cut);
     let if_absent = if branch.branch == BranchName::main() { IfAbsent::Create } else { IfAbsent::Fail };
-    let store = Store::open(&context.data_dir, if_absent).await?;
+    let store = context.open_store(if_absent).await?;
     let appended = recording.append(&store.journal, branch.clone(), key).await;
     store.close().await;
     let Some(appended) = appended? else {

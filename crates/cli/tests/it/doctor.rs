@@ -27,9 +27,11 @@ fn a_healthy_journal_passes() {
     ok    data directory  `.weir`, writable
     ok    file system  […]
     ok    in use by       nobody else
+    ok    access          only this user
     ok    journal  […]
     ok    log  […]
     ok    newest events   of 2 streams read and checked; `weir verify` checks all
+    ok    damage          none found
     ok    blobs           1 stored
     ok    left-overs      none
     ");
@@ -45,9 +47,11 @@ fn a_healthy_journal_passes() {
             "data directory",
             "file system",
             "in use by",
+            "access",
             "journal",
             "log",
             "newest events",
+            "damage",
             "blobs",
             "left-overs"
         ]
@@ -110,7 +114,8 @@ fn trouble_is_found_with_the_next_step() {
     ok    file system  […]
     ok    in use by       nobody else
     fail  journal         there is no journal at `.weir`
-                          help: name the right directory with `--data-dir DIR`, or begin a journal here with `weir append`
+                          help: go to the project, or name it with `--project DIR`; `--data-dir DIR` names the data itself, and `weir chat AGENT` or `weir append` begins a journal
+    ok    damage          none found
     ok    blobs           none stored
     ok    left-overs      none
     -- stderr
@@ -133,10 +138,12 @@ fn trouble_is_found_with_the_next_step() {
     ok    data directory  `.weir`, writable
     ok    file system  […]
     ok    in use by       nobody else
+    ok    access          only this user
     ok    journal  […]
     ok    log  […]
     fail  newest events   event 3 of notes@main is damaged: its hash chain does not fit
                           help: run `weir verify --stream 'notes'`, then restore the data from a backup
+    ok    damage          none found
     ok    blobs           0 stored
     warn  left-overs      1 temporary file of writers that died
                           help: remove them with `weir blob gc`

@@ -11,6 +11,7 @@ use weir_tools::Sandbox;
 use weir_types::{BranchId, Explain};
 
 use super::Check;
+use super::damage;
 use super::locks::holders;
 use crate::identity;
 use crate::report::Outcome;
@@ -58,11 +59,14 @@ pub(super) async fn all(directory: &Path) -> Outcome<Vec<Check>> {
             checks.push(Check::fail("journal", detail, help));
         }
         Ok(store) => {
+            checks.push(access(store.journal.findings().narrowed_from));
             checks.extend(journal(&store.journal).await);
             checks.push(newest_events(&store.journal).await);
             store.close().await;
         }
     }
+    let here = directory.to_owned();
+    checks.extend(blocking(move || damage::checks(&here)).await?);
     let blobs = directory.join(BLOBS);
     checks.extend(blocking(move || [blob_store(&blobs), strays(&blobs)]).await?);
     Ok(checks)
@@ -143,6 +147,23 @@ fn lock(directory: &Path) -> Check {
     let names: Vec<String> =
         holders.iter().map(|holder| format!("{} ({})", holder.pid, holder.name)).collect();
     Check::ok("in use by", format!("{}: {}", count(holders.len() as u64, "process"), names.join(", ")))
+}
+
+/// Whether other users can use the data directory. Opening it has shut them out.
+fn access(narrowed_from: Option<u32>) -> Check {
+    let name = "access";
+    match narrowed_from {
+        None => Check::ok(name, "only this user"),
+        Some(mode) => {
+            let detail =
+                format!("other users could use the data directory (mode {mode:04o}); now only this user can");
+            Check::warn(
+                name,
+                detail,
+                "if someone else may have read it, change the secrets that are in the journal",
+            )
+        }
+    }
 }
 
 /// The file and its log.
