@@ -3,7 +3,7 @@
 //! A terminal sees the answer grow. When an attempt breaks off, what it said stays on the screen with a remark after it,
 //! and the next attempt begins on a new line. Whoever reads a pipe cannot be told to forget, and gets whole answers only.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_engine::LiveDelta;
 use weir_engine::conversation::{self, Reader, What};
@@ -14,7 +14,8 @@ use weir_types::{CallId, Event, Purpose, text_of};
 use crate::asked;
 use crate::output::Out;
 use crate::report::Outcome;
-use crate::show::{count, printable, printable_lines, shorten, thousands};
+use crate::show::{count, printable, printable_lines_after, shorten, thousands};
+use crate::sign_of_life::SignOfLife;
 
 /// Columns for a remark where nobody says how many there are.
 const REMARK_COLUMNS: usize = 100;
@@ -38,10 +39,14 @@ pub(crate) struct Live {
     left_out: u64,
     /// Calls under way, in words.
     calls: BTreeMap<CallId, String>,
+    /// The name before each answer, where people talk in turns.
+    speaker: Option<String>,
+    /// What is waited for.
+    sign: SignOfLife,
 }
 
 impl Live {
-    pub(crate) fn new(me: &str) -> Self {
+    pub(crate) fn new(me: &str, speaker: Option<&str>, sign: SignOfLife) -> Self {
         Self {
             me: me.to_owned(),
             own_words: 0,
@@ -51,7 +56,21 @@ impl Live {
             purpose: Purpose::Turn,
             left_out: 0,
             calls: BTreeMap::new(),
+            speaker: speaker.map(str::to_owned),
+            sign,
         }
+    }
+
+    /// Time passes: whoever waits sees that something is at work.
+    pub(crate) fn tick(&mut self) {
+        if self.said.is_empty() || self.said.ends_with('\n') {
+            self.sign.draw();
+        }
+    }
+
+    /// The servers that were called, for the next turn.
+    pub(crate) fn servers(&mut self) -> BTreeSet<String> {
+        self.sign.servers()
     }
 
     /// What is shown follows these calls.
@@ -68,15 +87,23 @@ impl Live {
 
     /// A piece of an answer.
     pub(crate) fn piece(&mut self, piece: &LiveDelta, out: &mut Out) -> Outcome {
+        if piece.delta.channel == Channel::Thinking {
+            self.sign.thinks();
+        }
         if out.json || !out.is_terminal() || piece.delta.channel != Channel::Text {
             return Ok(());
+        }
+        self.sign.clear();
+        if self.said.is_empty() {
+            self.name_speaker(out)?;
         }
         if self.block.is_some_and(|block| block != piece.delta.block) && !self.said.ends_with('\n') {
             out.bytes(b"\n")?;
         }
         self.block = Some(piece.delta.block);
+        let before = self.said.chars().next_back();
         self.said.push_str(&piece.delta.text);
-        out.bytes(printable_lines(&piece.delta.text).as_bytes())?;
+        out.bytes(printable_lines_after(before, &piece.delta.text).as_bytes())?;
         out.flush()
     }
 
@@ -85,7 +112,11 @@ impl Live {
         if out.json {
             return Ok(());
         }
-        match Body::decode(&event.kind, &event.payload) {
+        let body = Body::decode(&event.kind, &event.payload);
+        if let Ok(Some(body)) = &body {
+            self.sign.event(body);
+        }
+        match body {
             Ok(Some(Body::AssistantMessage(message))) => self.answered(&text_of(&message.content), out),
             Ok(Some(Body::ModelFailed(failed))) => {
                 self.broken_off(out)?;
@@ -113,6 +144,8 @@ impl Live {
                 Ok(())
             }
             Ok(Some(Body::SessionResumed(_))) => self.broken_off(out),
+            // What was said is kept.
+            Ok(Some(Body::RunCancelled(_))) => self.break_off_line(out),
             Ok(Some(Body::ModelRequested(requested))) => {
                 self.purpose = requested.params.purpose;
                 match requested.params.purpose {
@@ -139,10 +172,19 @@ impl Live {
 
     /// A remark follows on the screen: it begins on a line of its own, and the answer goes on below it.
     pub(crate) fn break_line(&mut self, out: &mut Out) -> Outcome {
+        self.sign.clear();
         if !self.said.is_empty() && !self.said.ends_with('\n') {
             out.bytes(b"\n")?;
         }
         out.flush()
+    }
+
+    /// What was said so far is all there will be.
+    fn break_off_line(&mut self, out: &mut Out) -> Outcome {
+        self.break_line(out)?;
+        self.said.clear();
+        self.block = None;
+        Ok(())
     }
 
     /// The end of what there is to show.
@@ -152,8 +194,12 @@ impl Live {
     }
 
     fn answered(&mut self, text: &str, out: &mut Out) -> Outcome {
+        self.sign.clear();
         let shown = std::mem::take(&mut self.said);
         self.block = None;
+        if shown.is_empty() && !text.is_empty() {
+            self.name_speaker(out)?;
+        }
         // A screen that could not keep up has a part of it; the whole answer follows.
         if shown != text {
             if !shown.is_empty() {
@@ -188,7 +234,8 @@ impl Live {
     }
 
     fn others(&mut self, event: &Event, out: &Out) {
-        for line in self.conversation.read(event) {
+        let lines = self.conversation.read(event);
+        for line in lines {
             let tool = line.tool.as_deref().unwrap_or("a tool");
             match line.what {
                 What::Call => {
@@ -203,7 +250,14 @@ impl Live {
         }
     }
 
-    fn remark(&self, text: &str, out: &Out) {
+    fn name_speaker(&self, out: &mut Out) -> Outcome {
+        let Some(speaker) = &self.speaker else { return Ok(()) };
+        let name = out.paint.bold(&printable(speaker)).into_owned();
+        out.bytes(format!("{name} › ").as_bytes())
+    }
+
+    fn remark(&mut self, text: &str, out: &Out) {
+        self.sign.clear();
         let line = printable(text);
         let line = shorten(&line, out.columns.unwrap_or(REMARK_COLUMNS));
         out.aside(format_args!("{}", out.err.dim(&line)));
@@ -214,7 +268,7 @@ impl Live {
 fn after_failure(purpose: Purpose, failed: &ModelFailed) -> Option<String> {
     match (retries(purpose, failed.class, failed.attempt), purpose) {
         (true, _) => Some(match failed.delay_ms / 1_000 {
-            0 => "trying again".to_owned(),
+            0 => "trying again in less than a second".to_owned(),
             seconds => format!("trying again in {seconds} s"),
         }),
         (false, Purpose::Summary) => Some("going on without a summary".to_owned()),

@@ -29,6 +29,7 @@ mod schemas;
 mod served;
 mod serving;
 mod show;
+mod sign_of_life;
 mod storage_watch;
 mod store;
 mod table;

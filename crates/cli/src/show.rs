@@ -11,57 +11,83 @@ const HEX_MAX: usize = 16;
 
 /// `text` on one line, with everything invisible written out.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_hazardous) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if is_hazardous(c) {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    Cow::Owned(shown)
+    escaped(None, text, |_| false, |c, shown| shown.extend(c.escape_default()))
 }
 
 /// `text` with its line breaks and tabs, and everything else that is invisible written out.
 pub(crate) fn printable_lines(text: &str) -> Cow<'_, str> {
-    let hazardous = |c: char| c != '\n' && c != '\t' && is_hazardous(c);
-    if !text.chars().any(hazardous) {
+    printable_lines_after(None, text)
+}
+
+/// The same for a text that goes on after a character that was shown before.
+pub(crate) fn printable_lines_after(before: Option<char>, text: &str) -> Cow<'_, str> {
+    escaped(before, text, |c| matches!(c, '\n' | '\t'), |c, shown| shown.extend(c.escape_default()))
+}
+
+fn escaped(
+    before: Option<char>,
+    text: &str,
+    is_fine: impl Fn(char) -> bool,
+    escape: impl Fn(char, &mut String),
+) -> Cow<'_, str> {
+    if !text.chars().any(|c| is_hazardous(c) && !is_fine(c)) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
+    let mut before = before;
     for c in text.chars() {
-        if hazardous(c) {
-            shown.extend(c.escape_default());
+        if is_hazardous(c) && !is_fine(c) && !joins(before, c) {
+            escape(c, &mut shown);
         } else {
             shown.push(c);
         }
+        before = Some(c);
     }
     Cow::Owned(shown)
 }
 
-/// Control characters, and those that reorder or hide what stands beside them.
+/// Control characters, and those that reorder or hide what stands beside them, or that are not seen at all.
 pub(crate) fn is_hazardous(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}')
+        || matches!(
+            c,
+            '\u{AD}' | '\u{61C}' | '\u{115F}' | '\u{1160}' | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'
+                | '\u{2060}'..='\u{206F}' | '\u{3164}' | '\u{FEFF}' | '\u{FFA0}' | '\u{FFF9}'..='\u{FFFB}'
+                | '\u{E0000}'..='\u{E0FFF}'
+        )
+}
+
+/// Whether a joiner (U+200D) or a non-joiner (U+200C) does what it is for: a joiner makes one picture of two or shapes a
+/// letter, a non-joiner keeps letters apart in scripts that join them. Between letters of other scripts, like Latin, it would
+/// only make two names look the same.
+fn joins(before: Option<char>, c: char) -> bool {
+    let Some(before) = before else { return false };
+    // Arabic, Syriac, N'Ko, the scripts of India and its neighbours, Mongolian, and their presentation forms.
+    let is_joined = matches!(
+        before,
+        '\u{600}'..='\u{8FF}' | '\u{900}'..='\u{DFF}' | '\u{F00}'..='\u{109F}' | '\u{1780}'..='\u{18AF}'
+            | '\u{FB50}'..='\u{FDFF}' | '\u{FE70}'..='\u{FEFC}'
+    ) && !is_hazardous(before);
+    let is_picture = matches!(before, '\u{2190}'..='\u{2BFF}' | '\u{FE0F}' | '\u{1F000}'..='\u{1FAFF}');
+    match c {
+        '\u{200C}' => is_joined,
+        '\u{200D}' => is_joined || is_picture,
+        _ => false,
+    }
 }
 
 /// JSON that says the same and is safe to show. What is hazardous can only stand in strings, where it may be escaped.
 pub(crate) fn json_on_a_terminal(json: &str) -> Cow<'_, str> {
-    if !json.chars().any(is_hazardous) {
-        return Cow::Borrowed(json);
-    }
-    let mut shown = String::with_capacity(json.len() + 16);
-    for c in json.chars() {
-        match u32::from(c) {
-            // All of them are in the first plane.
-            number if is_hazardous(c) => drop(write!(shown, "\\u{number:04x}")),
-            _ => shown.push(c),
-        }
-    }
-    Cow::Owned(shown)
+    escaped(
+        None,
+        json,
+        |_| false,
+        |c, shown| {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(shown, "\\u{unit:04x}");
+            }
+        },
+    )
 }
 
 /// A payload on one line: JSON as it is (its line breaks can only be layout), other text quoted, the rest as bytes.
@@ -171,6 +197,52 @@ mod tests {
         assert_eq!(payload(b"not json\x07"), r#"<9 bytes> "not json\u{7}""#);
         assert_eq!(payload(&[0xff, 0x00]), "<2 bytes> ff 00");
         assert_eq!(payload(&[0xff; 17]), format!("<17 bytes>{} …", " ff".repeat(16)));
+    }
+
+    #[test]
+    fn what_joins_is_shown_and_what_deceives_is_not() {
+        let same = [
+            "👩\u{200D}👩\u{200D}👧\u{200D}👦",
+            "👩🏽\u{200D}🔬",
+            "🏳\u{FE0F}\u{200D}🌈",
+            "❤\u{FE0F}\u{200D}🔥",
+            "🧑\u{200D}⚕\u{FE0F}",
+            "می\u{200C}شود",
+            "نمی\u{200C}دانم",
+            "ක්\u{200D}ෂ",
+            "क्\u{200D}ष",
+            "شلاق",
+            "שלום",
+            "日本語 ü é",
+        ];
+        for text in same {
+            assert_eq!(printable(text), text);
+            assert_eq!(printable_lines(text), text);
+            assert_eq!(json_on_a_terminal(text), text);
+            // As it streams: the joiner may come alone.
+            let mut shown = String::new();
+            let mut before = None;
+            for c in text.chars() {
+                shown.push_str(&printable_lines_after(before, &c.to_string()));
+                before = Some(c);
+            }
+            assert_eq!(shown, text);
+        }
+        for (text, expected) in [
+            ("pay\u{200D}pal", r"pay\u{200d}pal"),
+            ("pay\u{200C}pal", r"pay\u{200c}pal"),
+            ("\u{200D}a", r"\u{200d}a"),
+            ("👩\u{200C}a", r"👩\u{200c}a"),
+            ("👩\u{200D}\u{200D}👩", "👩\u{200D}\\u{200d}👩"),
+            ("ا\u{61C}1", r"ا\u{61c}1"),
+            ("a\u{202E}b\u{2066}c\u{200F}", r"a\u{202e}b\u{2066}c\u{200f}"),
+            ("a\u{200B}\u{2060}\u{FEFF}", r"a\u{200b}\u{2060}\u{feff}"),
+            ("a\u{E0041}\u{E0100}", r"a\u{e0041}\u{e0100}"),
+            ("a\u{AD}b\u{3164}", r"a\u{ad}b\u{3164}"),
+        ] {
+            assert_eq!(printable(text), expected);
+        }
+        assert_eq!(json_on_a_terminal("\"a\u{E0041}\""), r#""a\udb40\udc41""#);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One turn of a session, from what sets it off to what comes of it, with its words shown as they come.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,6 +17,7 @@ use crate::live::Live;
 use crate::output::Out;
 use crate::report::{Bug, Failure, Outcome};
 use crate::show::size;
+use crate::sign_of_life::{self, SignOfLife};
 use crate::storage_watch::StorageWatch;
 use crate::{asked, budget};
 
@@ -76,6 +77,10 @@ pub(crate) struct Talk<'h> {
     seen: Seq,
     /// Who talks.
     me: String,
+    /// The name before each answer, where people talk in turns.
+    pub(crate) speaker: Option<String>,
+    /// MCP servers that were called already.
+    servers: BTreeSet<String>,
 }
 
 /// What came of a turn.
@@ -88,7 +93,15 @@ pub(crate) struct Turn {
 impl<'h> Talk<'h> {
     /// A session that is about to begin.
     pub(crate) fn new(host: &'h Host, address: Address) -> Self {
-        Self { host, address, begun: false, seen: Seq(0), me: identity::principal() }
+        Self {
+            host,
+            address,
+            begun: false,
+            seen: Seq(0),
+            me: identity::principal(),
+            speaker: None,
+            servers: BTreeSet::new(),
+        }
     }
 
     /// A session from an event on; what came before has been seen.
@@ -110,7 +123,9 @@ impl<'h> Talk<'h> {
     pub(crate) async fn turn(&mut self, start: Start, out: &mut Out) -> Outcome<Turn> {
         let engine = &self.host.engine;
         let mut updates = engine.watch(&self.address, self.seen);
-        let mut live = Live::new(&self.me);
+        let mut sign = SignOfLife::new(out.shows_progress(), out.columns);
+        sign.know(std::mem::take(&mut self.servers));
+        let mut live = Live::new(&self.me, self.speaker.as_deref(), sign);
         if let Start::Resume(_) | Start::Finish = start {
             live.follow(engine.state(&self.address, Some(self.seen)).await?.calls());
         }
@@ -135,6 +150,7 @@ impl<'h> Talk<'h> {
         }
         let turn = self.follow(engine, &mut updates, &mut storage, &mut live, out).await;
         live.end(out)?;
+        self.servers = live.servers();
         turn
     }
 
@@ -152,6 +168,9 @@ impl<'h> Talk<'h> {
         let mut came: Option<(Came, Seq)> = None;
         let settle = engine.settle(&self.address);
         tokio::pin!(settle);
+        let mut ticks = tokio::time::interval(sign_of_life::EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let is_watched = out.shows_progress();
         loop {
             if let Some((came, _)) = came.take_if(|(_, end)| *end <= self.seen) {
                 return Ok(Turn { came, interrupted });
@@ -169,6 +188,7 @@ impl<'h> Talk<'h> {
                     let head = self.host.journal.head(&self.address.branch_id()).await?;
                     came = Some((settled?, head.map_or(self.seen, |head| head.seq)));
                 }
+                _ = ticks.tick(), if is_watched => live.tick(),
                 () = storage.changed() => {
                     live.break_line(out)?;
                     storage.tell(out);
@@ -224,7 +244,8 @@ struct ApprovalView<'a> {
 struct RunFailed {
     class: FailureClass,
     message: String,
-    address: Address,
+    /// The command that tries again.
+    again: String,
 }
 
 impl Explain for RunFailed {
@@ -244,7 +265,7 @@ impl Explain for RunFailed {
             | FailureClass::Transport
             | FailureClass::Truncated => "",
         };
-        format!("{first}try again with `weir session resume {}`", self.address).into()
+        format!("{first}try again with `{}`", self.again).into()
     }
 
     fn fault(&self) -> Fault {
@@ -315,10 +336,14 @@ impl Turn {
                 out.note(format_args!("somebody cancelled the run"));
                 Err(Failure::Ended(Exit::Failed))
             }
-            StopReason::Failed => {
-                let class = self.came.class.unwrap_or(FailureClass::Invalid);
-                Err(RunFailed { class, message: message.to_owned(), address: address.clone() }.into())
-            }
+            StopReason::Failed => Err(self.failure(format!("weir session resume {address}{again}"))),
         }
+    }
+
+    /// Why the run failed, with the command that tries again.
+    pub(crate) fn failure(&self, again: String) -> Failure {
+        let class = self.came.class.unwrap_or(FailureClass::Invalid);
+        let message = self.came.message.clone().unwrap_or_default();
+        RunFailed { class, message, again }.into()
     }
 }

@@ -171,6 +171,8 @@ pub(crate) struct Actor {
     replacing: Option<OwnerId>,
     runnable: Option<(RunId, Arc<Runnable>)>,
     asking: Option<Attempt>,
+    /// What an answer that is being cut off had said; written down when the run ends.
+    cut_off: Option<String>,
     calls: JoinSet<Finished>,
     call_ids: HashMap<tokio::task::Id, CallId>,
     cancel_calls: CancellationToken,
@@ -219,6 +221,7 @@ impl Actor {
             replacing: None,
             runnable: None,
             asking: None,
+            cut_off: None,
             calls: JoinSet::new(),
             call_ids: HashMap::new(),
             cancel_calls,
@@ -365,7 +368,10 @@ impl Actor {
                 let is_stale = self.stop_effects().await;
                 Ok(if is_stale { Flow::Again } else { self.close(closings) })
             }
-            Next::Cancel(closings) => self.end(closings, RunCancelled {}.into()).await,
+            Next::Cancel(closings) => {
+                let said = self.cut_off_answer();
+                self.end(closings, RunCancelled { said }.into()).await
+            }
             Next::Park { why, closing } => self.end(closing, RunParked { why }.into()).await,
             Next::Fail { class, message } => self.end(Vec::new(), RunErrored { class, message }.into()).await,
             Next::Finish { stop } => {

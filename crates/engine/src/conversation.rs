@@ -130,7 +130,13 @@ impl Reader {
             Body::RunErrored(errored) => {
                 note(format!("the run failed: {} ({})", errored.message, errored.class))
             }
-            Body::RunCancelled(_) => note("the run was cancelled".to_owned()),
+            Body::RunCancelled(cancelled) => {
+                let said = cancelled.said.filter(|said| !said.trim_end().is_empty());
+                let said = said.map(|said| {
+                    line(What::Assistant, format!("{}\n\n{}", said.trim_end(), weir_kernel::CUT_OFF))
+                });
+                said.into_iter().chain(note("the run was cancelled".to_owned())).collect()
+            }
             Body::RunParked(parked) => {
                 let why = serde_json::to_string(&parked.why).unwrap_or_default();
                 note(format!("the run was parked: {why}"))

@@ -307,7 +307,12 @@ bodies! {
     /// Someone wants it to stop.
     "run.cancel_requested" RunCancelRequested {}
     /// It stopped.
-    "run.cancelled" RunCancelled {}
+    "run.cancelled" RunCancelled {
+        /// What the model had said of the answer that was cut off, as far as it is text; empty if it had said nothing yet,
+        /// absent if it was not asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        said: Option<String>,
+    }
     /// It pauses until someone resumes it.
     "run.parked" RunParked {
         /// Why.

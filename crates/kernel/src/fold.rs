@@ -8,6 +8,7 @@ mod transcript;
 
 pub use self::calls::ERRANDS_MAX;
 pub(crate) use self::calls::{EXPIRED, INTERRUPTED};
+pub use self::transcript::CUT_OFF;
 
 use std::borrow::Cow;
 
@@ -134,7 +135,7 @@ impl Session {
                     run.cancelling = true;
                 }
             }
-            Body::RunCancelled(_) => self.end_run(Ending::Cancelled),
+            Body::RunCancelled(body) => self.cancelled(at.seq, body.said.as_deref()),
             Body::RunParked(body) => self.parked(&body.why),
             Body::ToolRequested(body) => self.tool_requested(body),
             Body::ToolDecided(body) => self.tool_decided(body),
@@ -257,6 +258,17 @@ impl Session {
         if let Some(run) = &mut self.run {
             run.parked = Some(why.clone());
         }
+    }
+
+    /// A run is stopped. What was said of the answer stays in the conversation, so that the next question is not taken for a
+    /// part of the one that was not answered.
+    fn cancelled(&mut self, seq: Seq, said: Option<&str>) {
+        if let Some(said) = said
+            && self.run.is_some()
+        {
+            self.transcript.entries.push(Entry::Assistant(AssistantEntry::cut_off(seq, said)));
+        }
+        self.end_run(Ending::Cancelled);
     }
 
     /// Whether a call cannot get any nearer to the world at the moment. Errands need no run, but none may be parked: a fuse that

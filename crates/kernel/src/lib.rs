@@ -43,7 +43,7 @@ pub use about::About;
 pub use agent::{Agent, Limits, Tool};
 pub use body::*;
 pub use decide::{Closing, Next, ToolUse, decide, retries, time_left_ms};
-pub use fold::{At, ERRANDS_MAX, FoldError};
+pub use fold::{At, CUT_OFF, ERRANDS_MAX, FoldError};
 pub use purse::{Amount, Pending, Purse, Short};
 pub use repeats::Repeats;
 pub use session::{
@@ -52,4 +52,4 @@ pub use session::{
 };
 
 /// Raised whenever the fold or the shape of [`Session`] changes, so that no snapshot of another version is used.
-pub const FOLD_VERSION: u32 = 5;
+pub const FOLD_VERSION: u32 = 6;

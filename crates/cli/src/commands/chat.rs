@@ -4,6 +4,7 @@ mod asking;
 mod editor;
 mod prompted;
 mod slash;
+mod type_ahead;
 
 use std::borrow::Cow;
 use std::io::{IsTerminal, stdin};
@@ -14,6 +15,7 @@ use weir_journal::PAYLOAD_MAX;
 use weir_kernel::{FileWritten, Session};
 use weir_types::{Explain, Fault};
 
+use self::type_ahead::TypeAhead;
 use crate::agents::ProjectAgents;
 use crate::commands::{Context, fs};
 use crate::host::Host;
@@ -147,6 +149,8 @@ struct Chat<'a> {
     files: Vec<FileWritten>,
     /// What programs are told about what was given.
     given: Given,
+    /// What was typed while nobody asked for it.
+    ahead: Option<TypeAhead>,
 }
 
 /// Runs a chat.
@@ -204,7 +208,7 @@ async fn chat<'h>(
     let stdin = words.as_ref().and_then(|said| said.stdin);
     let given = Given { left_out: imported.left_out, stdin };
     let principal = context.identity.principal().to_owned();
-    let chat = Chat { args, principal, model, talk, found, files: imported.files, given };
+    let chat = Chat { args, principal, model, talk, found, files: imported.files, given, ahead: None };
     match words {
         Some(said) => once(chat, said.words, &mut context.out).await,
         None => prompted::run(chat, host, context).await,

@@ -18,7 +18,7 @@ fn say(chat: &mut Terminal, prompt: &str, text: &str) {
 }
 
 fn leave(mut chat: Terminal) {
-    say(&mut chat, " › ", "/quit");
+    say(&mut chat, "you › ", "/quit");
     assert_eq!(chat.end(), Some(0));
 }
 
@@ -26,7 +26,7 @@ fn leave(mut chat: Terminal) {
 fn each_call_is_shown_and_decided_by_itself() {
     let desk = Desk::new();
     let mut chat = chat(&desk, "helper", &[]);
-    say(&mut chat, "helper › ", "ring twice");
+    say(&mut chat, "you › ", "ring twice");
     chat.see("helper asks: may it call ring?");
     chat.see("{\"n\":1}");
     chat.see("tool 'ring' requires approval: ");
@@ -45,7 +45,7 @@ fn each_call_is_shown_and_decided_by_itself() {
 fn arguments_are_edited_and_what_is_wrong_with_them_is_told() {
     let desk = Desk::new();
     let mut chat = chat(&desk, "helper", &[]);
-    say(&mut chat, "helper › ", "ring");
+    say(&mut chat, "you › ", "ring");
     say(&mut chat, CHOICE, "e");
     // The editor begins with the arguments as they are.
     chat.see("arguments › {\"n\":1}");
@@ -71,17 +71,17 @@ fn arguments_are_edited_and_what_is_wrong_with_them_is_told() {
 fn a_yes_for_the_session_asks_no_more_and_later_asks_again() {
     let desk = Desk::new();
     let mut first = chat(&desk, "helper", &[]);
-    say(&mut first, "helper › ", "ring twice");
+    say(&mut first, "you › ", "ring twice");
     say(&mut first, CHOICE, "l");
     say(&mut first, CHOICE, "y");
     // One was decided and one put off: it is not asked again at once.
     first.see("must be approved; /approvals asks again");
     assert_eq!(desk.rings(), 1);
-    say(&mut first, "helper › ", "/approvals");
+    say(&mut first, "you › ", "/approvals");
     first.see("{\"n\":1}");
     say(&mut first, CHOICE, "\x04");
     first.see("/approvals asks again");
-    say(&mut first, "helper › ", "/quit");
+    say(&mut first, "you › ", "/quit");
     assert_eq!(first.end(), Some(0));
     // Whoever comes back is asked at once.
     let mut second = chat(&desk, "helper", &["--session", "-1"]);
@@ -89,10 +89,10 @@ fn a_yes_for_the_session_asks_no_more_and_later_asks_again() {
     say(&mut second, CHOICE, "s");
     second.see("It said: ");
     assert_eq!(desk.rings(), 1);
-    say(&mut second, "helper › ", "ring");
+    say(&mut second, "you › ", "ring");
     second.see("It said: ");
     assert_eq!(desk.rings(), 1);
-    say(&mut second, "helper › ", "/approvals");
+    say(&mut second, "you › ", "/approvals");
     second.see("nothing waits for approval");
     leave(second);
 }
@@ -101,7 +101,7 @@ fn a_yes_for_the_session_asks_no_more_and_later_asks_again() {
 fn what_an_inner_agent_asks_is_asked_in_the_chat_with_its_name() {
     let desk = Desk::new();
     let mut chat = chat(&desk, "boss", &[]);
-    say(&mut chat, "boss › ", "ring");
+    say(&mut chat, "you › ", "ring");
     chat.see("helper asks on behalf of boss: may it call ring?");
     say(&mut chat, CHOICE, "y");
     chat.see("The helper: It said: ");
@@ -128,7 +128,7 @@ fn who_would_only_pretend_is_warned() {
 fn who_comes_second_is_told_and_the_chat_goes_on() {
     let desk = Desk::new();
     let mut chat = chat(&desk, "helper", &[]);
-    say(&mut chat, "helper › ", "ring");
+    say(&mut chat, "you › ", "ring");
     chat.see(CHOICE);
     let call = crate::outside::field(&desk.project.lines(&["approvals"])[0], "id");
     desk.project.ok(&["deny", &call, "-m", "not now", "--no-run"]);

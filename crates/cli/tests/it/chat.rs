@@ -40,6 +40,10 @@ replies:
     say: "One drop after another, and another, and another, and another, and another, and another."
     chunk: 1
     delay: 100ms
+  - when: { user: '^steady$' }
+    say: "One two three four five six."
+    chunk: 4
+    delay: 200ms
   - when: { user: '^slow$' }
     say: "One two three."
     chunk: 4
@@ -182,7 +186,7 @@ fn runs_end_in_many_ways() {
     -- stdout
     Hello, you.
     -- stderr
-    attempt 1 failed: the script fails here: overloaded; trying again
+    attempt 1 failed: the script fails here: overloaded; trying again in less than a second
     session [id]
     ");
 }

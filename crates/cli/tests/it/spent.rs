@@ -194,7 +194,7 @@ fn at_a_terminal_what_is_left_is_told_and_more_can_be_given() {
     let project = project("budgets: { per_session: { model_calls: 2 } }\n");
     let mut chat = Terminal::run(project.command(&["chat", "helper"]));
     let say = |chat: &mut Terminal, text: &str| {
-        chat.see("helper › ");
+        chat.see("you › ");
         chat.press(text);
         chat.press("\r");
     };

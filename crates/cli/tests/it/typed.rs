@@ -56,6 +56,21 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
+    /// Presses a key until something is drawn for it: before keys are read one by one, it may be the terminal's own.
+    fn press_until(&mut self, key: &str, text: &str) {
+        let from = self.seen;
+        for _ in 0..10 {
+            self.press(key);
+            for _ in 0..100 {
+                if String::from_utf8_lossy(&self.drawn.lock().unwrap()[from..]).contains(text) {
+                    return self.see(text);
+                }
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        }
+        self.see(text);
+    }
+
     /// Waits until something is drawn, and looks on after it.
     pub(crate) fn see(&mut self, text: &str) {
         let (from, mark) = (self.seen, text.as_bytes());
@@ -74,7 +89,7 @@ impl Terminal {
 
     /// Says something when it is asked to.
     fn say(&mut self, text: &str) {
-        self.see("helper › ");
+        self.see("you › ");
         self.press(text);
         self.press(ENTER);
     }
@@ -168,7 +183,7 @@ fn a_chat_on_a_terminal() {
     chat.say("/history");
     chat.see("hello");
     chat.see("Hello, you.");
-    chat.see("helper › ");
+    chat.see("you › ");
     let drawn = Arc::clone(&chat.drawn);
     assert_eq!(chat.leave(CTRL_D), Some(0));
     eventually(|| said(&drawn, "go on later with `weir chat helper --session "));
@@ -191,13 +206,20 @@ fn ctrl_c_stops_an_answer_clears_a_line_and_leaves_an_empty_one() {
     });
     chat.interrupt();
     chat.see("cancelled");
-    chat.see("helper › ");
+    chat.see("you › ");
     chat.press("half a tho");
     chat.see("half a tho");
     chat.press(CTRL_C);
     chat.say("hello");
-    chat.see("Hello, you.");
-    chat.see("helper › ");
+    chat.see("helper › Hello, you.");
+    // The first one may have been meant for the answer that has just ended.
+    chat.see("you › ");
+    chat.press_until(CTRL_C, "press Ctrl-C again or Ctrl-D to leave");
+    chat.see("you › ");
+    chat.press("no\r");
+    chat.see("script has no reply for `no`");
+    chat.see("you › ");
+    chat.press_until(CTRL_C, "press Ctrl-C again or Ctrl-D to leave");
     let drawn = Arc::clone(&chat.drawn);
     assert_eq!(chat.leave(CTRL_C), Some(0));
     eventually(|| said(&drawn, "go on later with"));
@@ -214,9 +236,77 @@ fn an_answer_grows_and_one_that_broke_off_is_marked() {
     chat.say("drip");
     chat.see("One d");
     chat.interrupt();
-    chat.see("\r\nthe answer broke off\r\ncancelled");
-    chat.see("helper › ");
+    chat.see("\r\ncancelled");
+    // What was said of it is kept, and is no part of the next question.
+    chat.say("and then");
+    chat.see("helper › Then nothing.");
+    chat.say("/history");
+    chat.see("[interrupted by the user]");
+    chat.see("you › ");
     assert_eq!(chat.leave(CTRL_D), Some(0));
+    let request = weir.ok(&["session", "show", "-1", "--request", "4", "--json"]);
+    let request: serde_json::Value = serde_json::from_str(&request).unwrap();
+    let text = request.to_string();
+    assert!(text.contains("[interrupted by the user]") && text.contains("and then"), "{text}");
+}
+
+/// What is typed while an answer comes does not land in it, and is said after it, line by line.
+#[test]
+fn lines_typed_ahead_are_said_in_their_order() {
+    let weir = project();
+    let mut chat = Terminal::start(&weir, &["chat", "helper"]);
+    chat.say("steady");
+    chat.see("helper › One ");
+    chat.press("hello\rand then\r\x1b[200~hello\ntwice\x1b[201~\rhalf a");
+    chat.see("two three four five six.");
+    chat.see("you › hello\r\n");
+    chat.see("helper › Hello, you.");
+    chat.see("you › and then\r\n");
+    chat.see("helper › Then nothing.");
+    chat.see("you › ");
+    chat.see("helper › Hello, you.");
+    // What was begun stands at the prompt.
+    chat.see("half a");
+    chat.press("\x15/quit\r");
+    assert_eq!(chat.ended(), Some(0));
+    assert!(chat.modes().contains(LocalModes::ECHO | LocalModes::ICANON), "the terminal is as it was");
+    let history = weir.ok(&["session", "history", "-1", "--json"]);
+    let said: Vec<serde_json::Value> =
+        history.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let said: Vec<&str> = said
+        .iter()
+        .filter(|line| line["type"] == "user")
+        .map(|line| line["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(said, ["steady", "hello", "and then", "hello\ntwice"]);
+}
+
+/// Nothing is said for a while, and whoever waits sees that something is at work.
+#[test]
+fn a_wait_has_a_sign_of_life() {
+    let weir = project();
+    let mut chat = Terminal::start(&weir, &["chat", "helper"]);
+    chat.say("slow");
+    chat.see("waiting for the model · 0 s");
+    chat.interrupt();
+    chat.see("cancelled");
+    chat.see("you › ");
+    assert_eq!(chat.leave(CTRL_D), Some(0));
+    // Whoever reads a pipe sees nothing of it.
+    let ran = weir.run(&["chat", "helper", "-m", "steady"]);
+    assert!(!ran.stderr.contains("waiting") && ran.stdout == "One two three four five six.\n", "{ran}");
+}
+
+/// Joined pictures and joined letters are shown as they are, as they stream and later.
+#[test]
+fn joiners_do_what_they_are_for() {
+    let weir = Weir::new();
+    weir.write("agents/helper/spec.yaml", "name: helper\nmodel: offline/echo\n");
+    let text = "👩\u{200d}👩\u{200d}👧 می\u{200c}شود pay\u{200d}pal";
+    weir.ok(&["chat", "helper", "-m", text]);
+    let mut history = Terminal::start(&weir, &["session", "history", "-1"]);
+    history.see("👩\u{200d}👩\u{200d}👧 می\u{200c}شود pay\\u{200d}pal");
+    assert_eq!(history.end(), Some(0));
 }
 
 #[test]
@@ -231,7 +321,7 @@ fn a_chat_goes_on_where_it_was_left() {
     chat.see("Let me look.");
     chat.see("It is 2");
     // A paste of several lines is one message.
-    chat.see("helper › ");
+    chat.see("you › ");
     chat.press("\x1b[200~hello\nand good day\x1b[201~");
     chat.see("and good day");
     chat.press(ENTER);
@@ -256,7 +346,7 @@ fn a_terminal_is_never_told_what_was_stored_raw() {
         terminal.see("evil ");
         let drawn = Arc::clone(&terminal.drawn);
         let ended = if args[0] == "chat" {
-            terminal.see("helper › ");
+            terminal.see("you › ");
             terminal.leave(CTRL_D)
         } else {
             terminal.end()

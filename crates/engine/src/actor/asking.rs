@@ -12,7 +12,7 @@ use weir_kernel::{
     AssistantMessage, ContextCompacted, IterationStarted, LeftOut, ModelFailed, ModelRequested, Params,
     TextDelta, retries, tokens, window,
 };
-use weir_models::{ModelError, Piece};
+use weir_models::{Channel, ModelError, Piece};
 use weir_types::{Answer, FailureClass, Hash, NanoUsd, Purpose, Request, Seq, Stop, Timestamp, text_of};
 
 use super::commit::Committed;
@@ -28,6 +28,9 @@ use crate::setup::Runnable;
 const DELAY_MAX: Duration = Duration::from_secs(300);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
+/// How much of an answer is kept in the conversation when it is cut off.
+const SAID_BYTES_MAX: usize = 256 * 1024;
+
 /// A request that is out.
 pub(super) struct Attempt {
     pub(super) pieces: BoxStream<'static, Result<Piece, ModelError>>,
@@ -42,6 +45,8 @@ pub(super) struct Attempt {
     deadline: Instant,
     /// Output so far, in bytes.
     offset: u64,
+    /// The text of it, as far as it is kept if the answer is cut off.
+    said: String,
     /// Output that is not written down yet.
     unwritten: Vec<LiveDelta>,
     write_at: Option<Instant>,
@@ -139,6 +144,7 @@ impl Actor {
             return Ok(instead);
         }
         let began = Instant::now();
+        self.cut_off = None;
         self.asking = Some(Attempt {
             pieces: runnable.model.stream(body, asked.attempt),
             request,
@@ -149,6 +155,7 @@ impl Actor {
             began,
             deadline: began + self.shared.setup.options.model_deadline,
             offset: 0,
+            said: String::new(),
             unwritten: Vec::new(),
             write_at: None,
         });
@@ -210,6 +217,9 @@ impl Actor {
             return;
         }
         let bytes = delta.text.len() as u64;
+        if delta.channel == Channel::Text && asking.said.len() < SAID_BYTES_MAX {
+            asking.said.push_str(&delta.text);
+        }
         let piece =
             LiveDelta { request: asking.request, attempt: asking.attempt, offset: asking.offset, delta };
         asking.offset += bytes;
@@ -301,6 +311,21 @@ impl Actor {
         // The last bits of a fresh id are as good as a die.
         let jitter = u32::from(weir_journal::mint().to_bytes()[15]);
         capped / 2 + capped / 2 * jitter / 255
+    }
+
+    /// What the model had said when it was cut off; nothing, if it was not being asked. A second look finds what the first did,
+    /// because the request is stopped in between.
+    pub(super) fn cut_off_answer(&mut self) -> Option<String> {
+        match &self.asking {
+            Some(asking) if asking.plan.is_none() => self.cut_off = Some(asking.said.clone()),
+            _ if self.cut_off.is_some() => {}
+            _ => {
+                let last = self.session.transcript.entries.last();
+                let is_unanswered = last.is_some_and(|entry| entry.as_user().is_some());
+                self.cut_off = is_unanswered.then(String::new);
+            }
+        }
+        self.cut_off.clone()
     }
 
     pub(super) fn stop_asking(&mut self) -> Option<Attempt> {

@@ -79,7 +79,7 @@ fn a_message_during_a_run_is_told_with_the_next_call_or_starts_another_run() {
 fn a_run_is_not_started_again_for_what_it_was_stopped_at() {
     let stops: [fn(&mut Story); 3] = [
         |story| {
-            story.add(RunCancelled {});
+            story.add(RunCancelled { said: None });
         },
         |story| {
             story.add(RunErrored { class: FailureClass::Auth, message: "no".into() });
@@ -104,7 +104,7 @@ fn cancelling_ends_the_run_in_every_phase() {
         story.add(RunCancelRequested {});
         assert_eq!(story.next(), Next::Cancel(closings.clone()));
         closings.into_iter().for_each(|closing| failed(&mut story, closing));
-        story.add(RunCancelled {});
+        story.add(RunCancelled { said: None });
         assert_eq!(story.next(), Next::Rest);
         assert_eq!(story.session.ended.as_ref().unwrap().how, Ending::Cancelled);
         story
@@ -196,7 +196,7 @@ fn closing_cancels_and_is_for_good() {
     story.add(SessionClosed { reason: "done".into() });
     assert_eq!(story.next(), Next::Cancel(vec![stopped(call)]));
     failed(&mut story, stopped(call));
-    story.add(RunCancelled {});
+    story.add(RunCancelled { said: None });
     story.say("hello?");
     assert_eq!(story.next(), Next::Rest);
     story.resumed(ResumeReason::Asked);

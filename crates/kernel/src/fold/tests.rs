@@ -128,7 +128,7 @@ fn a_request_whose_end_is_unknown_is_paid_in_full() {
         |story| story.resumed(ResumeReason::Recovery),
         |story| story.forked(),
         |story| {
-            story.add(RunCancelled {});
+            story.add(RunCancelled { said: None });
         },
         |story| {
             story.add(RunParked { why: Parked::Halted });
@@ -154,7 +154,7 @@ fn a_request_whose_end_is_unknown_is_paid_in_full() {
     story.resumed(ResumeReason::Recovery);
     assert_eq!(story.run().phase, Phase::Interrupted { purpose: Purpose::Turn, attempt: 1 });
     story.resumed(ResumeReason::Recovery);
-    story.add(RunCancelled {});
+    story.add(RunCancelled { said: None });
     assert_eq!(story.session.totals.reserved_tokens, 1_100);
 }
 
@@ -243,7 +243,7 @@ fn calls_are_taken_up_while_they_can_be_and_no_more_than_there_are() {
     let mut over = Story::of_a_run();
     over.ask();
     over.answer_with_calls(&["read"]);
-    over.add(RunCancelled {});
+    over.add(RunCancelled { said: None });
     over.add(again);
     assert_eq!(over.session.transcript.last_assistant().unwrap().calls, []);
     assert_eq!(taken[0].id, call);

@@ -53,6 +53,26 @@ impl AssistantEntry {
     }
 }
 
+/// What stands in the conversation where an answer was cut off.
+pub const CUT_OFF: &str = "[interrupted by the user]";
+
+impl AssistantEntry {
+    /// The beginning of an answer that somebody did not want to hear to its end, marked as such.
+    pub(super) fn cut_off(seq: Seq, said: &str) -> Self {
+        let said = said.trim_end();
+        let text = if said.is_empty() { CUT_OFF.to_owned() } else { format!("{said}\n\n{CUT_OFF}") };
+        Self {
+            seq,
+            content: vec![Block::text(text)],
+            stop: Stop::End,
+            wire_ids: Vec::new(),
+            calls: Vec::new(),
+            continued: false,
+            claimed: false,
+        }
+    }
+}
+
 fn fresh(seq: Seq, index: usize) -> String {
     format!("call_{seq}_{index}")
 }

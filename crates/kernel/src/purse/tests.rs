@@ -145,7 +145,7 @@ fn an_end_that_nobody_knows_is_settled_in_full_and_a_fork_settles_nothing() {
     let ends: [Body; 6] = [
         resumed(ResumeReason::Recovery).into(),
         resumed(ResumeReason::Asked).into(),
-        RunCancelled {}.into(),
+        RunCancelled { said: None }.into(),
         RunParked { why: Parked::Halted }.into(),
         RunErrored { class: FailureClass::Invalid, message: String::new() }.into(),
         RunStarted { run: weir_types::RunId::from_u128(8), trigger: Trigger::Input, lane: String::new() }

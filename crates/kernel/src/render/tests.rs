@@ -327,3 +327,30 @@ fn ranges_that_make_no_sense_show_nothing() {
     let whole = request(&story.session, frame(), &[[seq, seq]], cut);
     assert_eq!((whole.model.as_str(), whole.system.as_str(), whole.output_tokens_max), ("m", "s", 7));
 }
+
+/// What was heard before somebody had enough stays, and the next question is one of its own.
+#[test]
+fn an_answer_that_was_cut_off_stands_between_two_questions() {
+    let check = |said: Option<&str>, expected: Option<&str>| {
+        let mut story = Story::of_a_run();
+        story.ask();
+        story.add(RunCancelled { said: said.map(str::to_owned) });
+        story.say("something else");
+        let messages = story.request().messages;
+        match expected {
+            Some(text) => {
+                let between = [
+                    user(vec![words("hello")]),
+                    assistant(vec![words(text)]),
+                    user(vec![words("something else")]),
+                ];
+                assert_eq!(messages, between, "{said:?}");
+            }
+            None => assert_eq!(messages, [user(vec![words("hello"), words("something else")])]),
+        }
+    };
+    check(Some("It is h"), Some("It is h\n\n[interrupted by the user]"));
+    check(Some(""), Some("[interrupted by the user]"));
+    // Events of earlier versions: their requests stay what they were.
+    check(None, None);
+}

@@ -170,7 +170,7 @@ fn run_kinds() -> Vec<BoxedStrategy<Body>> {
         body!(RunFinished { stop: stop(), answer: option::of(text()), usage: usage(), cost: nano() }),
         body!(RunErrored { class: class(), message: text() }),
         Just(Body::from(RunCancelRequested {})).boxed(),
-        Just(Body::from(RunCancelled {})).boxed(),
+        proptest::option::of(".{0,40}").prop_map(|said| Body::from(RunCancelled { said })).boxed(),
         body!(RunParked { why: parked() }),
     ]
 }

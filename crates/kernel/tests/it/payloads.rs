@@ -14,7 +14,7 @@ use crate::{bodies, runner};
 /// The fields of each kind. Beyond page 6: `usage` and `cost` of `model.failed` and `context.compacted`, because failed
 /// attempts and summaries are paid for too, and `on_interrupt` of `tool.requested`, because only the spec knows it. Purses count
 /// more than money, so what is about them names the rest; `purses` of `model.requested` says where its reservation has to be settled, and `context` what of the conversation it leaves out. `history` of
-/// `user.message` marks what a client says was said before the session began. `session.released` is let go of by a process that stops.
+/// `user.message` marks what a client says was said before the session began. `said` of `run.cancelled` is the beginning of an answer that was cut off. `session.released` is let go of by a process that stops.
 #[rustfmt::skip]
 const FIELDS: [(&str, &str); 46] = [
     ("session.created", "agent manifest principal groups title labels parent lane"),
@@ -38,7 +38,7 @@ const FIELDS: [(&str, &str); 46] = [
     ("run.finished", "stop answer usage cost"),
     ("run.errored", "class message"),
     ("run.cancel_requested", ""),
-    ("run.cancelled", ""),
+    ("run.cancelled", "said"),
     ("run.parked", "why"),
     ("tool.requested", "call provider_id tool source input effect risk on_interrupt key"),
     ("tool.decided", "call outcome rule because stub saw"),

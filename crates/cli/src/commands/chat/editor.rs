@@ -21,6 +21,12 @@ const HISTORY: &str = "chat-history";
 /// Lines that are remembered.
 const HISTORY_LINES_MAX: usize = 1_000;
 
+/// What stands before the words of the person.
+pub(super) const PROMPT: &str = "you › ";
+
+/// What is said about the first Ctrl-C on an empty line.
+const LEAVING: &str = "press Ctrl-C again or Ctrl-D to leave";
+
 /// What the editor calls Ctrl-C.
 const INTERRUPT: &str = "interrupt";
 
@@ -29,6 +35,15 @@ pub(super) struct Editor {
     // Out only while it waits for a line.
     reedline: Option<Reedline>,
     prompt: String,
+    on_interrupt: OnInterrupt,
+}
+
+/// What Ctrl-C on an empty line does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnInterrupt {
+    /// Says how to leave; a second one in a row leaves. It may have been meant for an answer that has just ended.
+    Warn,
+    Quit,
 }
 
 /// What a person did.
@@ -40,40 +55,32 @@ pub(super) enum Typed {
 }
 
 impl Editor {
-    /// An editor whose lines begin with the agent's name. Without a place for the history, there is none.
-    pub(super) fn new(agent: &str, data_dir: &Path, colors: bool) -> Self {
+    /// An editor for what a person says. Without a place for the history, there is none.
+    pub(super) fn new(data_dir: &Path, colors: bool) -> Self {
         let mut reedline = editing(colors);
         if let Some(history) = history(data_dir) {
             reedline = reedline.with_history(Box::new(history));
         }
-        Self { reedline: Some(reedline), prompt: format!("{agent} › ") }
+        Self { reedline: Some(reedline), prompt: PROMPT.to_owned(), on_interrupt: OnInterrupt::Warn }
     }
 
     /// An editor for the answer to one question, which nobody needs to be reminded of.
     pub(super) fn plain(prompt: &str) -> Self {
-        Self { reedline: Some(editing(false)), prompt: prompt.to_owned() }
+        Self { reedline: Some(editing(false)), prompt: prompt.to_owned(), on_interrupt: OnInterrupt::Quit }
     }
 
-    /// Waits for the next line.
-    ///
-    /// # Errors
-    /// When the terminal is gone.
-    pub(super) async fn next(&mut self) -> Outcome<io::Result<Typed>> {
-        self.next_from("").await
-    }
-
-    /// The same, beginning with a text to change.
+    /// Waits for the next line, which begins with a text to change.
     ///
     /// # Errors
     /// When the terminal is gone.
     pub(super) async fn next_from(&mut self, text: &str) -> Outcome<io::Result<Typed>> {
         let Some(mut reedline) = self.reedline.take() else { return Ok(Ok(Typed::Quit)) };
-        let (prompt, text) = (Name(self.prompt.clone()), text.to_owned());
+        let (prompt, text, on_interrupt) = (Name(self.prompt.clone()), text.to_owned(), self.on_interrupt);
         let (reedline, typed) = blocking(move || {
             if !text.is_empty() {
                 reedline.run_edit_commands(&[EditCommand::InsertString(text)]);
             }
-            let typed = read(&mut reedline, &prompt);
+            let typed = read(&mut reedline, &prompt, on_interrupt);
             (reedline, typed)
         })
         .await?;
@@ -98,18 +105,25 @@ fn editing(colors: bool) -> Reedline {
         .use_bracketed_paste(true)
 }
 
-/// Ctrl-C clears a line that has something in it, and ends the chat on one that has nothing.
-fn read(reedline: &mut Reedline, prompt: &Name) -> io::Result<Typed> {
+/// Ctrl-C clears a line that has something in it.
+fn read(reedline: &mut Reedline, prompt: &Name, on_interrupt: OnInterrupt) -> io::Result<Typed> {
+    let mut is_warned = on_interrupt == OnInterrupt::Quit;
     loop {
         match reedline.read_line(prompt)? {
             Signal::Success(text) => return Ok(Typed::Text(text)),
             Signal::HostCommand(command) if command == INTERRUPT => {
-                if reedline.current_buffer_contents().is_empty() {
-                    // Ctrl-D leaves the line by itself; this does not.
-                    println!();
+                if !reedline.current_buffer_contents().is_empty() {
+                    is_warned = on_interrupt == OnInterrupt::Quit;
+                    reedline.run_edit_commands(&[EditCommand::Clear]);
+                    continue;
+                }
+                // Ctrl-D leaves the line by itself; this does not.
+                println!();
+                if is_warned {
                     return Ok(Typed::Quit);
                 }
-                reedline.run_edit_commands(&[EditCommand::Clear]);
+                is_warned = true;
+                println!("{LEAVING}");
             }
             Signal::CtrlC | Signal::CtrlD => return Ok(Typed::Quit),
             _ => {}
@@ -124,7 +138,7 @@ fn history(data_dir: &Path) -> Option<FileBackedHistory> {
     FileBackedHistory::with_file(HISTORY_LINES_MAX, path).ok()
 }
 
-/// The agent's name before the cursor.
+/// What stands before the cursor.
 struct Name(String);
 
 impl Prompt for Name {

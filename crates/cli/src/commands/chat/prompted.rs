@@ -7,8 +7,9 @@ use weir_kernel::{Lifecycle, Session};
 
 use super::Chat;
 use super::asking;
-use super::editor::{Editor, Typed};
+use super::editor::{self, Editor, Typed};
 use super::slash::{self, Next};
+use super::type_ahead::{Ahead, TypeAhead};
 use crate::budget;
 use crate::commands::Context;
 use crate::exit::Exit;
@@ -16,7 +17,7 @@ use crate::history;
 use crate::host::Host;
 use crate::output::Out;
 use crate::report::{Failure, Outcome};
-use crate::show::{count, printable};
+use crate::show::{count, printable, printable_lines};
 use crate::turn::Start;
 
 /// How much of what was said before is shown when a chat goes on.
@@ -26,10 +27,13 @@ const REMINDER_LINES: usize = 12;
 pub(super) async fn run<'h>(mut chat: Chat<'h>, host: &'h Host, context: &mut Context) -> Outcome {
     let out = &mut context.out;
     let agent = chat.args.agent.clone();
+    let place = chat.args.project.elsewhere();
     out.aside(format_args!(
         "{}",
-        out.err.dim(&format!("{agent} · {} · /help for help, Ctrl-D to leave", chat.model))
+        out.err.dim(&format!("{agent} · {}{place} · /help for help, Ctrl-D to leave", chat.model))
     ));
+    chat.talk.speaker = Some(agent);
+    chat.ahead = Some(TypeAhead::new());
     if let Some(session) = chat.found.clone() {
         remind(&chat, &session, host, out).await?;
     }
@@ -40,14 +44,8 @@ pub(super) async fn run<'h>(mut chat: Chat<'h>, host: &'h Host, context: &mut Co
         // What is asked is asked again: whoever is here now may know the answer.
         chat.turn(Start::Finish, out).await?;
     }
-    let mut editor = Editor::new(&agent, &context.data_dir, out.paint.is_on());
-    loop {
-        out.flush()?;
-        let text = match editor.next().await? {
-            Ok(Typed::Text(text)) => text,
-            // A terminal that is gone has had enough, too.
-            Ok(Typed::Quit) | Err(_) => break,
-        };
+    let mut editor = Editor::new(&context.data_dir, out.paint.is_on());
+    while let Some(text) = next_line(&mut chat, &mut editor, out).await? {
         match text.trim_end() {
             "" => {}
             // A space before it makes words of it.
@@ -65,6 +63,27 @@ pub(super) async fn run<'h>(mut chat: Chat<'h>, host: &'h Host, context: &mut Co
     }
     farewell(&chat, out);
     Ok(())
+}
+
+/// What is to be said next: what was typed ahead, or what is typed now. Nothing, if the person has had enough.
+async fn next_line(chat: &mut Chat<'_>, editor: &mut Editor, out: &mut Out) -> Outcome<Option<String>> {
+    out.flush()?;
+    let begun = match &mut chat.ahead {
+        Some(ahead) => match ahead.next() {
+            Some(Ahead::Line(line)) => {
+                out.aside(format_args!("{}{}", editor::PROMPT, printable_lines(&line)));
+                return Ok(Some(line));
+            }
+            Some(Ahead::End) => return Ok(None),
+            None => ahead.begun(),
+        },
+        None => String::new(),
+    };
+    Ok(match editor.next_from(&begun).await? {
+        Ok(Typed::Text(text)) => Some(text),
+        // A terminal that is gone has had enough, too.
+        Ok(Typed::Quit) | Err(_) => None,
+    })
 }
 
 /// What was said before, in short; then whatever a crash has left unfinished.
@@ -92,6 +111,10 @@ impl Chat<'_> {
                     return Ok(());
                 }
                 StopReason::Approval => {
+                    // What was typed before the question is no answer to it.
+                    if let Some(ahead) = &mut self.ahead {
+                        ahead.take_in();
+                    }
                     if !asking::decide(self, &turn.came.approvals, &mut put_off, out).await? {
                         let left = count(turn.came.approvals.len() as u64, "call");
                         out.note(format_args!(
@@ -110,7 +133,8 @@ impl Chat<'_> {
                     out.note(format_args!("{message}; go on with /resume{more}"));
                     return Ok(());
                 }
-                StopReason::End | StopReason::MaxTokens | StopReason::Refused | StopReason::Failed => {
+                StopReason::Failed => return tell(&turn.failure("/resume".to_owned()), out),
+                StopReason::End | StopReason::MaxTokens | StopReason::Refused => {
                     let concluded = turn.conclude(&self.talk.address, &self.again(), out);
                     return concluded.or_else(|failure| tell(&failure, out));
                 }

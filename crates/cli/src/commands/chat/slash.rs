@@ -23,7 +23,8 @@ const HELP: &str = concat!(
     "  /resume       go on with a run that stopped at a limit or failed; /resume usd=5 puts more into its budget\n",
     "  /usage        tokens and money so far, and what is left\n",
     "  /quit         leave; Ctrl-D does, too\n",
-    "Alt-Enter begins a new line. Ctrl-C stops the answer that is being given.",
+    "Alt-Enter begins a new line. Ctrl-C stops the answer that is being given; what was said of it is kept. At an empty prompt, press it twice to leave.\n",
+    "What is typed while an answer comes is said after it, line by line.",
 );
 
 /// What comes after a command.
@@ -119,7 +120,9 @@ async fn fork<'h>(chat: &mut Chat<'h>, host: &'h Host, at: &str, out: &Out) -> O
     let (address, _) = host.engine.fork(&from, at, name).await?;
     let seen = host.engine.state(&address, None).await?.seq;
     out.note(format_args!("from here on this is branch `{}`, forked at #{}", address.branch, at.0));
+    let speaker = chat.talk.speaker.take();
     chat.talk = Talk::after(host, address, seen);
+    chat.talk.speaker = speaker;
     Ok(())
 }
 

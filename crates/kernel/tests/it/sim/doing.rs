@@ -246,7 +246,7 @@ impl Sim {
                 self.running.clear();
                 self.close(closings);
             }
-            Next::Cancel(closings) => self.stop(closings, RunCancelled {}.into()),
+            Next::Cancel(closings) => self.stop(closings, RunCancelled { said: None }.into()),
             Next::Park { why, closing } => {
                 self.seen.insert(parked(&why));
                 self.stop(closing, RunParked { why }.into());
