@@ -298,11 +298,11 @@ mod tests {
             after_failure(purpose, &ModelFailed { class, attempt, delay_ms, message, usage, cost })
         };
         let (turn, summary, busy) = (Purpose::Turn, Purpose::Summary, FailureClass::Overloaded);
-        assert_eq!(then(turn, busy, 1, 0).as_deref(), Some("trying again"));
+        assert_eq!(then(turn, busy, 1, 0).as_deref(), Some("trying again in less than a second"));
         assert_eq!(then(turn, busy, 4, 7_529).as_deref(), Some("trying again in 7 s"));
         assert_eq!(then(turn, busy, 5, 7_529), None, "the run fails, and says so");
         assert_eq!(then(turn, FailureClass::Auth, 1, 0), None);
-        assert_eq!(then(summary, busy, 1, 0).as_deref(), Some("trying again"));
+        assert_eq!(then(summary, busy, 1, 0).as_deref(), Some("trying again in less than a second"));
         assert_eq!(then(summary, busy, 2, 0).as_deref(), Some("going on without a summary"));
         assert_eq!(then(summary, FailureClass::Invalid, 1, 0).as_deref(), Some("going on without a summary"));
     }
