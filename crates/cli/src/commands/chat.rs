@@ -172,7 +172,7 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
         None => context.store_or_new().await?,
     };
     let host = Host::start(store, &context.data_dir, agents).await?;
-    let ended = chat(args, model, words, &host, context).await;
+    let ended = Box::pin(chat(args, model, words, &host, context)).await;
     host.stop().await;
     ended
 }
