@@ -83,6 +83,26 @@ pub enum Pretence {
     Allowed,
 }
 
+/// A page of what sessions ask people.
+#[derive(Debug)]
+pub struct ApprovalsPage {
+    /// What they ask.
+    pub approvals: Vec<Approval>,
+    /// Sessions that may ask something and cannot be read.
+    pub damaged: Vec<DamagedSession>,
+    /// Where the next page begins; nothing on the last one.
+    pub next: Option<AskedAfter>,
+}
+
+/// A session that cannot be read.
+#[derive(Debug)]
+pub struct DamagedSession {
+    /// Which.
+    pub address: Address,
+    /// What is wrong with it.
+    pub what: String,
+}
+
 /// Where a page of [`Engine::all_approvals`] ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedAfter {
@@ -244,7 +264,7 @@ impl Engine {
         agent: Option<String>,
         after: Option<AskedAfter>,
         limit: usize,
-    ) -> Result<(Vec<Approval>, Option<AskedAfter>), EngineError> {
+    ) -> Result<ApprovalsPage, EngineError> {
         let filter = ListFilter { agent, ..ListFilter::default() };
         self.approvals_among(filter, |_| true, after, limit).await
     }
@@ -261,7 +281,7 @@ impl Engine {
         sees: impl Fn(&Listed) -> bool + Send,
         after: Option<AskedAfter>,
         limit: usize,
-    ) -> Result<(Vec<Approval>, Option<AskedAfter>), EngineError> {
+    ) -> Result<ApprovalsPage, EngineError> {
         let journal = self.0.journal();
         let limit = limit.clamp(1, PAGE_MAX);
         let mut at = after.unwrap_or(AskedAfter { status: Status::Waiting, after: None });
@@ -286,13 +306,18 @@ impl Engine {
         }
         let last = seen.last().filter(|_| !is_over).map(Listed::after);
         let next = last.map(|after| AskedAfter { status: at.status, after: Some(after) });
-        let mut asked = Vec::new();
+        let (mut approvals, mut damaged) = (Vec::new(), Vec::new());
         for address in seen.iter().filter_map(|listed| Address::of(&listed.branch)) {
-            if let Some(loaded) = store::load(journal, &address).await? {
-                asked.extend(Approval::of(&address, &loaded.state()));
+            match store::load(journal, &address).await {
+                Ok(Some(loaded)) => approvals.extend(Approval::of(&address, &loaded.state())),
+                Ok(None) => {}
+                Err(error) if error.is_damage() => {
+                    damaged.push(DamagedSession { address, what: error.to_string() });
+                }
+                Err(error) => return Err(error),
             }
         }
-        Ok((asked, next))
+        Ok(ApprovalsPage { approvals, damaged, next })
     }
 
     /// Whether someone may decide about a call, as its agent is now.

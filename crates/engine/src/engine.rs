@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use weir_journal::{Branch, Expected, Fork, Ownership, Part, StreamSummary, mint_session};
+use weir_journal::{Branch, Expected, Fork, Listed, Ownership, Part, StreamSummary, mint_session};
 use weir_kernel::{
     Allowance, Body, ExternalSignal, FileWritten, RunCancelRequested, Session, SessionClosed, SessionCreated,
-    SessionHalted, SessionUpdated, UserMessage, Verdict,
+    SessionHalted, SessionUpdated, Spent, UserMessage, Verdict,
 };
 use weir_types::{Block, BranchId, BranchName, EventId, Json, Message, RunId, Seq, Who};
 use weir_workspace::{Change, Files};
@@ -252,6 +252,27 @@ impl Engine {
         wanted: impl FnMut(&StreamSummary) -> bool,
     ) -> Result<Vec<Balance>, EngineError> {
         purses::balances(&*self.0.setup.journal, &self.0.setup.seal, wanted).await
+    }
+
+    /// What a session of a list used, and what is wrong with it. Damage is no error here: it costs the other sessions of the list nothing.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub async fn totals(
+        &self,
+        address: &Address,
+        listed: &Listed,
+    ) -> Result<(Spent, Option<String>), EngineError> {
+        let damage = listed.damage.clone();
+        match self.state(address, None).await {
+            Ok(session) => Ok((session.totals, damage)),
+            Err(error) if error.is_damage() => Ok((Spent::default(), damage.or(Some(error.to_string())))),
+            Err(EngineError::NoSession(_)) => {
+                let lost = "what finds it by its name is damaged".to_owned();
+                Ok((Spent::default(), damage.or(Some(lost))))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Waits until a session has nothing to do, running it if need be, and says what came of its latest run.

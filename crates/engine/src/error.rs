@@ -234,6 +234,17 @@ impl Explain for EngineError {
     }
 }
 
+impl EngineError {
+    /// Whether what is stored of a session, or of something that it needs, is damaged: other sessions can be read all the same.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Unreadable { .. } | Self::Purse { .. } => true,
+            Self::Read(error) => error.is_damage(),
+            _ => false,
+        }
+    }
+}
+
 macro_rules! from_error {
     ($($variant:ident($error:ty),)*) => { $(
         impl From<$error> for EngineError {

@@ -96,7 +96,8 @@ mod unstored;
 pub use actor::status;
 pub use address::{Address, stream_of};
 pub use approvals::{
-    Answered, Approval, ApprovalError, AskedAfter, CHILD as ASKED_BY_CHILD, How, Pretence, why_asked,
+    Answered, Approval, ApprovalError, ApprovalsPage, AskedAfter, CHILD as ASKED_BY_CHILD, DamagedSession,
+    How, Pretence, why_asked,
 };
 pub use budgets::{Budgets, day, scope_words};
 pub use credentials::{

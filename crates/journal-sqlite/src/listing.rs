@@ -3,12 +3,12 @@
 use rusqlite::{ToSql, params};
 use weir_journal::{
     Attrs, Branch, FoldVersion, ForkPoint, Head, Key, KeyedPart, ListAfter, ListFilter, Listed, Looked,
-    Snapshot, StreamSummary,
+    Snapshot, Status, StreamSummary,
 };
 use weir_types::{BranchId, Hash, OwnerId, Position, Seq, StreamName, Timestamp};
 
 use crate::read::Reader;
-use crate::rows::{BranchRow, HeadRow, Result, clamp, convert, parse, timestamp, unsigned};
+use crate::rows::{BranchRow, HeadRow, Result, clamp, convert, corrupt, parse, timestamp, unsigned};
 
 impl Reader {
     /// The head of a branch, in one statement: it is asked for more often than anything else.
@@ -33,7 +33,25 @@ impl Reader {
                 owner.as_deref().and_then(OwnerId::from_slice),
             ))
         })?;
-        found.into_iter().map(|(no, stream, owner)| self.summary(no, stream, owner)).collect()
+        // An index that is damaged can lead back to where it came from, without end.
+        let mut last = after.map_or("", StreamName::as_str);
+        for (_, stream, _) in &found {
+            if stream.as_str() <= last {
+                return Err(corrupt("the index over the names of streams is out of order").into());
+            }
+            last = stream.as_str();
+        }
+        let mut summaries = Vec::new();
+        for (no, stream, owner) in found {
+            summaries.push(match self.summary(no, stream.clone(), owner) {
+                Err(error) if error.is_damage() => {
+                    let (updated, damage) = (Timestamp::default(), Some(error.to_string()));
+                    StreamSummary { stream, branches: 0, events: 0, updated, owner, damage }
+                }
+                summary => summary?,
+            });
+        }
+        Ok(summaries)
     }
 
     fn summary(&self, no: i64, stream: StreamName, owner: Option<OwnerId>) -> Result<StreamSummary> {
@@ -41,7 +59,7 @@ impl Reader {
                    FROM branches JOIN heads ON heads.branch = branches.no WHERE stream = ?1";
         let summary = self.rows.one(sql, [no], |row| {
             let (branches, events, updated) = (unsigned(row, 0)?, unsigned(row, 1)?, timestamp(row, 2)?);
-            Ok(StreamSummary { stream, branches, events, updated, owner })
+            Ok(StreamSummary { stream, branches, events, updated, owner, damage: None })
         })?;
         Ok(summary.ok_or(rusqlite::Error::QueryReturnedNoRows)?)
     }
@@ -85,6 +103,32 @@ impl Reader {
             None => 0,
         };
         let after_due = after.and_then(|after| after.due).map_or(i64::MIN, Timestamp::as_micros);
+        let mut place = (after_due, after_branch);
+        let mut listed = Vec::new();
+        loop {
+            let wanted = limit - listed.len();
+            let rows = self.list_rows(filter, place, wanted)?;
+            let is_last = rows.len() < wanted;
+            for row in rows {
+                place = (row.attrs.due.map_or(i64::MIN, Timestamp::as_micros), row.no);
+                match self.with_head(row) {
+                    // A branch without a name cannot be listed; `verify` finds it. The page is filled up, since a short one is the last.
+                    Err(error) if error.is_damage() => {}
+                    row => listed.push(row?),
+                }
+            }
+            if is_last || listed.len() == limit {
+                return Ok(listed);
+            }
+        }
+    }
+
+    fn list_rows(
+        &mut self,
+        filter: &ListFilter,
+        (after_due, after_branch): (i64, i64),
+        limit: usize,
+    ) -> Result<Vec<Row>> {
         let status = filter.status.map(weir_journal::Status::as_str);
         let due_before = filter.due_before.map(Timestamp::as_micros);
         let limit = clamp(limit as u64);
@@ -113,25 +157,31 @@ impl Reader {
             "SELECT branch, status, principal, agent, title, due FROM attrs WHERE {} ORDER BY {order} LIMIT :limit",
             conditions.join(" AND ")
         );
-        let found = self.rows.many(&sql, values.as_slice(), attrs)?;
-        found.into_iter().map(|(no, attrs)| self.with_head(no, attrs)).collect()
+        Ok(self.rows.many(&sql, values.as_slice(), Row::read)?)
     }
 
     pub(crate) fn listed(&mut self, id: &BranchId) -> Result<Option<Listed>> {
         let sql = "SELECT attrs.branch, status, principal, agent, title, due FROM streams \
                    JOIN branches ON branches.stream = streams.no JOIN attrs ON attrs.branch = branches.no \
                    WHERE streams.name = ?1 AND branches.name = ?2";
-        let found = self.rows.one(sql, [id.stream.as_str(), id.branch.as_str()], attrs)?;
-        found.map(|(no, attrs)| self.with_head(no, attrs)).transpose()
+        let found = self.rows.one(sql, [id.stream.as_str(), id.branch.as_str()], Row::read)?;
+        found.map(|row| self.with_head(row)).transpose()
     }
 
-    fn with_head(&mut self, no: i64, attrs: Attrs) -> Result<Listed> {
+    fn with_head(&mut self, row: Row) -> Result<Listed> {
+        let Row { no, attrs, mut damage } = row;
         let branch = self.rows.branch_by_no(no)?;
-        let head = self.rows.head(&branch)?.to_head();
+        let head = match self.rows.head(&branch) {
+            Err(error) if error.is_damage() => {
+                damage = Some(error.to_string());
+                Head { seq: Seq(0), chain: Hash::ZERO, ts: Timestamp::default(), position: Position(0) }
+            }
+            head => head?.to_head(),
+        };
         let owner = self.rows.one("SELECT owner FROM streams WHERE no = ?1", [branch.stream], |row| {
             Ok(row.get::<_, Option<Vec<u8>>>(0)?.as_deref().and_then(OwnerId::from_slice))
         })?;
-        Ok(Listed { branch: branch.id.clone(), attrs, owner: owner.flatten(), head })
+        Ok(Listed { branch: branch.id.clone(), attrs, owner: owner.flatten(), head, damage })
     }
 
     pub(crate) fn keys(&mut self, branch: &BranchId, from: Seq, to: Seq) -> Result<Vec<KeyedPart>> {
@@ -235,10 +285,38 @@ impl Reader {
     }
 }
 
-/// A row of attributes: its branch's number, and what they say.
-fn attrs(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, Attrs)> {
-    let due: Option<i64> = row.get(5)?;
-    let due = due.map(|_| timestamp(row, 5)).transpose()?;
-    let (principal, agent, title) = (row.get(2)?, row.get(3)?, row.get(4)?);
-    Ok((row.get(0)?, Attrs { status: parse(row, 1)?, principal, agent, title, due }))
+/// A row of attributes.
+struct Row {
+    /// The number of its branch.
+    no: i64,
+    attrs: Attrs,
+    /// What of it cannot be read.
+    damage: Option<String>,
+}
+
+impl Row {
+    /// A field that cannot be read is left out, and costs no other row anything.
+    fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        let mut unreadable = Vec::new();
+        let mut text = |column: usize, name: &'static str| -> Option<String> {
+            row.get(column).unwrap_or_else(|_| {
+                unreadable.push(name);
+                None
+            })
+        };
+        let (principal, agent, title) = (text(2, "principal"), text(3, "agent"), text(4, "title"));
+        let status: Option<Status> = parse(row, 1).ok();
+        if status.is_none() {
+            unreadable.push("status");
+        }
+        let due = match row.get::<_, Option<i64>>(5) {
+            Ok(None) => None,
+            _ => timestamp(row, 5).inspect_err(|_| unreadable.push("due")).ok(),
+        };
+        let damage = (!unreadable.is_empty())
+            .then(|| format!("its row in the list of sessions is damaged: {}", unreadable.join(", ")));
+        // What may run by itself is not to be guessed.
+        let status = status.unwrap_or(Status::Halted);
+        Ok(Self { no: row.get(0)?, attrs: Attrs { status, principal, agent, title, due }, damage })
+    }
 }

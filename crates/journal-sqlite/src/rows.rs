@@ -6,16 +6,42 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::{Connection, OptionalExtension, Params, Row};
-use weir_journal::{Head, ReadError};
+use weir_journal::{Head, ReadError, StorageFailure};
 use weir_types::{BranchId, BranchName, EventId, Hash, Kind, Position, Seq, StreamName, Timestamp};
 
 use crate::block::{self, BLOCK, Entry};
+use crate::connection::failure;
 
 /// What a look-up fails with: SQLite's error is explained at the edge, where the path is known.
 #[derive(Debug)]
 pub(crate) enum Error {
     Sqlite(rusqlite::Error),
     Read(ReadError),
+}
+
+impl Error {
+    /// Whether what is stored makes no sense, so that reading something else may succeed.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::Sqlite(error) => failure(error) == StorageFailure::Corrupt,
+            Self::Read(error) => matches!(error, ReadError::Damaged { .. }),
+        }
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Sqlite(error) => error.fmt(f),
+            Self::Read(error) => error.fmt(f),
+        }
+    }
+}
+
+/// What is stored makes no sense.
+pub(crate) fn corrupt(what: &str) -> rusqlite::Error {
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+    rusqlite::Error::SqliteFailure(code, Some(what.to_owned()))
 }
 
 impl From<rusqlite::Error> for Error {

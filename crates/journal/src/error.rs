@@ -301,6 +301,17 @@ pub enum ReadError {
     Storage(#[from] StorageError),
 }
 
+impl ReadError {
+    /// Whether what is stored in this place is damaged: other places can be read all the same.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Damaged { .. } | Self::Blob { .. } => true,
+            Self::Storage(error) => error.what == StorageFailure::Corrupt,
+            Self::NoStream(_) | Self::NoBranch(_) => false,
+        }
+    }
+}
+
 impl Explain for ReadError {
     fn code(&self) -> &'static str {
         match self {

@@ -83,6 +83,8 @@ pub struct StreamSummary {
     pub updated: Timestamp,
     /// The process that runs it, if any.
     pub owner: Option<OwnerId>,
+    /// What is wrong with what is stored about it; then the numbers above may be zero.
+    pub damage: Option<String>,
 }
 
 /// What a session's branch is doing.
@@ -196,6 +198,8 @@ pub struct Listed {
     pub owner: Option<OwnerId>,
     /// Its newest event.
     pub head: Head,
+    /// What is wrong with what is stored about it. Attributes that cannot be read are left out; without a status it counts as halted.
+    pub damage: Option<String>,
 }
 
 impl Listed {

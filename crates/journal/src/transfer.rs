@@ -14,12 +14,14 @@ mod input;
 #[cfg(test)]
 mod tests;
 
+use weir_types::{BranchId, Seq};
+
 pub use error::{ExportError, ImportError};
 pub use export::export;
 pub use import::{check_streams, import, restore};
 
 /// What an export wrote.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
     /// Events.
     pub events: u64,
@@ -27,6 +29,21 @@ pub struct Exported {
     pub forks: u64,
     /// Blobs, apart from large payloads, which are in their events' lines.
     pub blobs: u64,
+    /// Branches that are damaged, and so are not complete in the export.
+    pub damaged: Vec<DamagedBranch>,
+}
+
+/// A branch of which an export has only the beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedBranch {
+    /// The branch; nothing, if what is damaged does not tell.
+    pub branch: Option<BranchId>,
+    /// The first event that is not in the export; 0 for a branch that is not known.
+    pub seq: Seq,
+    /// What is wrong.
+    pub what: String,
+    /// How many readable events after it are left out: an import could not check them.
+    pub left_out: u64,
 }
 
 /// What an import did.

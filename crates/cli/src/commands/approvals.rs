@@ -4,7 +4,7 @@ mod decide;
 mod which;
 
 use serde::Serialize;
-use weir_engine::{Approval, AskedAfter};
+use weir_engine::{Approval, AskedAfter, DamagedSession};
 use weir_journal::PAGE_MAX;
 use weir_types::{Json, Timestamp};
 
@@ -76,7 +76,10 @@ async fn list(args: &Args, sees: &Sees, host: &Host, out: &mut Out) -> Outcome {
     let limit = args.limit.unwrap_or(if out.json { usize::MAX } else { ROWS_DEFAULT });
     let (mut shown, mut found) = (Vec::new(), 0);
     let mut pages = Pages::new(args, sees, host).await?;
-    while let Some(page) = pages.next(host).await? {
+    while let Some((page, damaged)) = pages.next(host).await? {
+        if *sees == Sees::Everything {
+            tell_damaged(&damaged, out)?;
+        }
         for approval in page {
             if !is_seen(&approval, sees, host).await? {
                 continue;
@@ -126,20 +129,42 @@ impl Pages {
         Ok(Self { agent: args.agent.clone(), of_session, after: None, done: false })
     }
 
-    async fn next(&mut self, host: &Host) -> Outcome<Option<Vec<Approval>>> {
+    async fn next(&mut self, host: &Host) -> Outcome<Option<(Vec<Approval>, Vec<DamagedSession>)>> {
         if self.done {
             return Ok(None);
         }
         if let Some(mut asked) = self.of_session.take() {
             self.done = true;
             asked.retain(|approval| self.agent.as_ref().is_none_or(|agent| *agent == approval.agent));
-            return Ok(Some(asked));
+            return Ok(Some((asked, Vec::new())));
         }
-        let (page, next) = host.engine.all_approvals(self.agent.clone(), self.after.take(), PAGE_MAX).await?;
-        self.done = next.is_none();
-        self.after = next;
-        Ok(Some(page))
+        let page = host.engine.all_approvals(self.agent.clone(), self.after.take(), PAGE_MAX).await?;
+        self.done = page.next.is_none();
+        self.after = page.next;
+        Ok(Some((page.approvals, page.damaged)))
     }
+}
+
+/// A session that may ask something, and cannot be read.
+#[derive(Serialize)]
+struct DamagedView<'a> {
+    session: String,
+    status: &'static str,
+    damage: &'a str,
+}
+
+fn tell_damaged(damaged: &[DamagedSession], out: &mut Out) -> Outcome {
+    for DamagedSession { address, what } in damaged {
+        if out.json {
+            out.object(&DamagedView { session: address.to_string(), status: "damaged", damage: what })?;
+        } else {
+            out.warn(format_args!(
+                "session {address} is damaged, and what it asks cannot be shown: {}",
+                printable(what)
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn view(approval: &Approval) -> View<'_> {

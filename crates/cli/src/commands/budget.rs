@@ -138,7 +138,11 @@ async fn stopped(host: &Host) -> Outcome<Vec<Stopped>> {
     let mut pages = Pages::new(filter);
     while let Some(page) = pages.next(&*host.journal).await? {
         for address in page.iter().filter_map(|listed| Address::of(&listed.branch)) {
-            let session = host.engine.state(&address, None).await?;
+            let session = match host.engine.state(&address, None).await {
+                // What stopped it is not known; every other session is still shown.
+                Err(error) if error.is_damage() => continue,
+                session => session?,
+            };
             let parked = session.run.as_ref().and_then(|run| run.parked.as_ref());
             let Some(Parked::Budget { scope, .. }) = parked else { continue };
             let came = Came::of(&address, &session);

@@ -9,7 +9,7 @@ use crate::args::branch_id;
 use crate::commands::Context;
 use crate::output::Out;
 use crate::report::Outcome;
-use crate::show::{pad, thousands};
+use crate::show::{pad, printable, thousands};
 
 /// The arguments of `weir streams`.
 #[derive(Debug, clap::Args)]
@@ -23,6 +23,9 @@ struct View<'a> {
     events: u64,
     updated: Timestamp,
     owner: Option<OwnerId>,
+    /// What is wrong with what is stored about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    damage: Option<&'a str>,
 }
 
 /// Lists the streams, by name.
@@ -53,8 +56,9 @@ async fn list(journal: &impl Journal, out: &mut Out) -> Outcome {
 }
 
 fn view(summary: &StreamSummary) -> View<'_> {
-    let StreamSummary { stream, branches, events, updated, owner } = summary;
-    View { stream, branches: *branches, events: *events, updated: *updated, owner: *owner }
+    let StreamSummary { stream, branches, events, updated, owner, damage } = summary;
+    let damage = damage.as_deref();
+    View { stream, branches: *branches, events: *events, updated: *updated, owner: *owner, damage }
 }
 
 /// One page of the table. Columns are aligned within a page, so that memory does not grow with the list.
@@ -66,6 +70,9 @@ fn print(page: &[StreamSummary], heading: bool, out: &mut Out) -> Outcome {
         out.line(format_args!("{line}"))?;
     }
     for row in page {
+        if let Some(what) = &row.damage {
+            out.warn(format_args!("stream `{}` is damaged: {}", row.stream, printable(what)));
+        }
         let name = pad(row.stream.as_str(), width);
         let (branches, events) = (thousands(row.branches), thousands(row.events));
         out.line(format_args!("{name}  {branches:>8}  {events:>10}  {}", row.updated))?;

@@ -7,16 +7,16 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncSeekExt, AsyncWrite, BufReader};
-use weir_journal::transfer::{self, ExportError, Exported, ImportError, Imported};
+use weir_journal::transfer::{self, DamagedBranch, ExportError, Exported, ImportError, Imported};
 use weir_types::{Explain, Fault, StreamName};
 
 use self::watched::Watched;
 use crate::args;
 use crate::commands::Context;
 use crate::input::{Input, Reader};
-use crate::output::stdout_failed;
+use crate::output::{Out, stdout_failed};
 use crate::report::{Failure, Outcome};
-use crate::show::{count, size};
+use crate::show::{count, printable, size};
 use crate::store::{Store, blocking};
 use crate::target::{Existing, Readers, Target};
 
@@ -79,6 +79,50 @@ struct ExportView {
     forks: u64,
     blobs: u64,
     output: PathBuf,
+    /// What is damaged, and so not complete in the export.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    damaged: Vec<DamagedView>,
+}
+
+/// A branch of which the export has only the beginning.
+#[derive(Serialize)]
+struct DamagedView {
+    stream: Option<String>,
+    branch: Option<String>,
+    /// The first event that is not in the export.
+    seq: u64,
+    damage: String,
+    /// Readable events after it, which are left out.
+    left_out: u64,
+}
+
+impl From<DamagedBranch> for DamagedView {
+    fn from(damaged: DamagedBranch) -> Self {
+        let DamagedBranch { branch, seq, what, left_out } = damaged;
+        let (stream, branch) = branch.map(|id| (id.stream.to_string(), id.branch.to_string())).unzip();
+        Self { stream, branch, seq: seq.0, damage: what, left_out }
+    }
+}
+
+/// An export that lacks what is damaged.
+#[derive(Debug, thiserror::Error)]
+#[error("the export is not complete: {} damaged", count(*.0 as u64, "branch"))]
+struct Incomplete(usize);
+
+impl Explain for Incomplete {
+    fn code(&self) -> &'static str {
+        "journal::export-incomplete"
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        "the export has everything else and can be imported; run `weir verify`, and restore what is damaged from a backup or an \
+         older export"
+            .into()
+    }
+
+    fn fault(&self) -> Fault {
+        Fault::Damaged
+    }
 }
 
 /// Writes streams as JSON Lines. They are JSON already: to standard output, `--json` changes nothing.
@@ -90,15 +134,34 @@ pub(crate) async fn export(args: &ExportArgs, context: &mut Context) -> Outcome 
         None => export_to(&store, stream, tokio::io::stdout(), context).await.map_err(failed_to_stdout),
     };
     store.close().await;
-    let Exported { events, forks, blobs } = exported?;
+    let Exported { events, forks, blobs, damaged } = exported?;
+    tell_damaged(&damaged, &context.out);
+    let complete = match damaged.len() {
+        0 => Ok(()),
+        branches => Err(Incomplete(branches).into()),
+    };
     let Some(output) = args.output.clone() else {
-        return Ok(());
+        return complete;
     };
     if context.out.json {
-        return context.out.document(&ExportView { events, forks, blobs, output });
+        let damaged = damaged.into_iter().map(DamagedView::from).collect();
+        context.out.document(&ExportView { events, forks, blobs, output, damaged })?;
+        return complete;
     }
     let what = format!("{}, {} and {}", count(events, "event"), count(forks, "fork"), count(blobs, "blob"));
-    context.out.line(format_args!("wrote {what} to `{}`", output.display()))
+    context.out.line(format_args!("wrote {what} to `{}`", output.display()))?;
+    complete
+}
+
+fn tell_damaged(damaged: &[DamagedBranch], out: &Out) {
+    for DamagedBranch { branch, seq, what, left_out } in damaged {
+        let of = branch.as_ref().map_or_else(|| "an unknown branch".to_owned(), ToString::to_string);
+        let rest = match left_out {
+            0 => String::new(),
+            more => format!("; {} after it left out", count(*more, "event")),
+        };
+        out.warn(format_args!("the export of {of} ends before event {seq}: {}{rest}", printable(what)));
+    }
 }
 
 async fn export_to(

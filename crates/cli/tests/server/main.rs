@@ -14,6 +14,7 @@ mod compat;
 mod connections;
 mod counting;
 mod credentials;
+mod damaged;
 mod deciding;
 mod deploying;
 mod edges;

@@ -261,9 +261,10 @@ async fn what_ten_thousand_sessions_wait_for_is_decided_through_kills() {
 async fn everything_asked(engine: &Engine) -> Vec<Approval> {
     let (mut asked, mut after) = (Vec::new(), None);
     loop {
-        let (page, next) = engine.all_approvals(None, after, weir_journal::PAGE_MAX).await.unwrap();
-        asked.extend(page);
-        match next {
+        let page = engine.all_approvals(None, after, weir_journal::PAGE_MAX).await.unwrap();
+        assert!(page.damaged.is_empty(), "{:?}", page.damaged);
+        asked.extend(page.approvals);
+        match page.next {
             Some(next) => after = Some(next),
             None => return asked,
         }

@@ -82,7 +82,7 @@ pub async fn attributes_are_found_by_every_filter(make: Make) {
     append(journal, &at("b"), notes(3, 1)).await;
     let rows = journal.list(ListFilter { status: Some(Status::Idle), ..all }, None, 10).await.unwrap();
     let head = journal.head(&at("b")).await.unwrap().unwrap();
-    assert_eq!(rows, [Listed { branch: at("b"), attrs: replaced, owner: Some(owner), head }]);
+    assert_eq!(rows, [Listed { branch: at("b"), attrs: replaced, owner: Some(owner), head, damage: None }]);
 
     // One branch by its name is what the listing says of it.
     for name in ["a", "b", "c", "d", "c@side"] {
@@ -150,8 +150,14 @@ pub async fn streams_are_summed_up(make: Make) {
     let all = journal.streams(None, 10).await.unwrap();
     let names: Vec<_> = all.iter().map(|summary| summary.stream.as_str().to_owned()).collect();
     assert_eq!(names, ["Z", "a", "b"]);
-    let expected =
-        StreamSummary { stream: at("b").stream, branches: 3, events: 7, updated: updated.ts, owner: None };
+    let expected = StreamSummary {
+        stream: at("b").stream,
+        branches: 3,
+        events: 7,
+        updated: updated.ts,
+        owner: None,
+        damage: None,
+    };
     assert_eq!(all[2], expected);
     let mut paged = Vec::new();
     for _ in 0..4 {

@@ -141,6 +141,7 @@ impl State {
             events: state.branches.values().map(|branch| branch.own.len() as u64).sum(),
             updated: state.branches.values().map(|branch| branch.head.ts).max().unwrap_or_default(),
             owner: state.owner,
+            damage: None,
         };
         self.streams.range((from, Unbounded)).take(limit).map(summary).collect()
     }
@@ -177,7 +178,7 @@ impl State {
                 };
                 let branch_id = BranchId { stream: stream.clone(), branch: name.clone() };
                 let (owner, head) = (state.owner, branch.head);
-                let row = Listed { branch: branch_id, attrs: attrs.clone(), owner, head };
+                let row = Listed { branch: branch_id, attrs: attrs.clone(), owner, head, damage: None };
                 rows.push((place(attrs.due, branch.made), row));
             }
         }
@@ -190,7 +191,7 @@ impl State {
         let stream = self.streams.get(&id.stream)?;
         let branch = stream.branches.get(&id.branch)?;
         let attrs = branch.attrs.clone()?;
-        Some(Listed { branch: id.clone(), attrs, owner: stream.owner, head: branch.head })
+        Some(Listed { branch: id.clone(), attrs, owner: stream.owner, head: branch.head, damage: None })
     }
 
     pub(super) fn keys(&self, branch: &BranchId, from: Seq, to: Seq) -> Result<Vec<KeyedPart>, ReadError> {

@@ -2,19 +2,21 @@
 //!
 //! All streams go out in order of position; one stream goes out branch by branch, in the order they were made. Both
 //! orders survive an import, so an export of an imported export is the same, byte for byte.
+//!
+//! A damaged event costs its own branch: the export has the events before it, goes on with all other branches, and reports it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, BufWriter};
 use weir_blobs::{Blobs, GetError};
 use weir_types::{BranchId, BranchName, Event, Hash, PAYLOAD_INLINE_MAX, Position, Seq, StreamName};
 
-use super::{ExportError, Exported};
+use super::{DamagedBranch, ExportError, Exported};
 use crate::append::{EVENTS_MAX, Key};
 use crate::error::ReadError;
 use crate::lines::{BLOB_PIECE_MAX, BlobLine, EXPORT_VERSION, ForkLine, KeyLine, Line, Positions, to_line};
-use crate::listing::Branch;
+use crate::listing::{Branch, StreamSummary};
 use crate::port::{Journal, PAGE_MAX};
 
 /// Pages shrink while they hold more payload than this.
@@ -23,7 +25,8 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Writes one stream, or all of them, to `sink`: what is in the journal when it starts, not what is appended meanwhile.
 ///
 /// # Errors
-/// When something cannot be read or written. What was written until then is a whole prefix of the export.
+/// When the output cannot be written, or nothing more can be read. What was written until then is a whole prefix of the export. Damage
+/// is no error: see [`Exported::damaged`].
 pub async fn export(
     journal: &dyn Journal,
     blobs: &dyn Blobs,
@@ -34,7 +37,9 @@ pub async fn export(
         journal,
         blobs,
         sink: BufWriter::with_capacity(64 * 1024, sink),
-        told_forks: HashSet::new(),
+        told_forks: HashMap::new(),
+        ends: HashMap::new(),
+        damaged: BTreeMap::new(),
         told_blobs: HashSet::new(),
         page: Paging { limit: PAGE_MAX },
         written: Exported::default(),
@@ -45,6 +50,7 @@ pub async fn export(
         None => export.all().await?,
     }
     export.sink.flush().await.map_err(ExportError::Write)?;
+    export.written.damaged = export.damaged.into_values().collect();
     Ok(export.written)
 }
 
@@ -52,7 +58,11 @@ struct Export<'a> {
     journal: &'a dyn Journal,
     blobs: &'a dyn Blobs,
     sink: BufWriter<&'a mut (dyn AsyncWrite + Send + Unpin)>,
-    told_forks: HashSet<BranchId>,
+    /// Branches other than `main` that were told of, and the last event that each shares with its parent.
+    told_forks: HashMap<BranchId, Seq>,
+    /// The last event of each branch that was written.
+    ends: HashMap<BranchId, Seq>,
+    damaged: BTreeMap<Option<BranchId>, DamagedBranch>,
     told_blobs: HashSet<Hash>,
     page: Paging,
     written: Exported,
@@ -64,6 +74,13 @@ struct Paging {
 }
 
 impl Paging {
+    /// Asks for less, so that what can be read before something damaged is read; false, if it was one event alone.
+    fn narrow(&mut self) -> bool {
+        let is_many = self.limit > 1;
+        self.limit = (self.limit / 2).max(1);
+        is_many
+    }
+
     fn adapt(&mut self, page: &[Event]) {
         let bytes: usize = page.iter().map(|event| event.payload.len()).sum();
         self.limit = if bytes > PAGE_BYTES { self.limit / 2 } else { self.limit * 2 }.clamp(1, PAGE_MAX);
@@ -84,14 +101,22 @@ impl Export<'_> {
             let id = BranchId { stream: stream.clone(), branch: branch.name.clone() };
             self.fork(&id, &branch).await?;
             let mut after = Seq(branch.head.seq.0 - branch.own_events());
-            while after < branch.head.seq {
+            while after < branch.head.seq && !self.is_damaged(&id) {
                 let left = usize::try_from(branch.head.seq.0 - after.0).unwrap_or(PAGE_MAX);
-                let page = self.journal.read(&id, after, self.page.limit.min(left)).await?;
+                let page = match self.journal.read(&id, after, self.page.limit.min(left)).await {
+                    Err(error) if error.is_damage() && self.page.narrow() => continue,
+                    Err(error) if error.is_damage() => {
+                        self.damage(Some(id.clone()), after.next(), error.to_string());
+                        break;
+                    }
+                    page => page?,
+                };
                 let Some(last) = page.last() else { break };
                 after = last.seq;
                 self.events(&page).await?;
                 self.page.adapt(&page);
             }
+            self.complete(&id, &branch);
         }
         Ok(())
     }
@@ -100,7 +125,15 @@ impl Export<'_> {
         let end = self.journal.end().await?;
         let mut after = Position(0);
         while after < end {
-            let mut page = self.journal.read_all(after, self.page.limit).await?;
+            let mut page = match self.journal.read_all(after, self.page.limit).await {
+                Err(error) if error.is_damage() && self.page.narrow() => continue,
+                Err(error) if error.is_damage() => {
+                    self.unreadable(&error);
+                    after = Position(after.0 + 1);
+                    continue;
+                }
+                page => page?,
+            };
             page.retain(|event| event.position <= end);
             let Some(last) = page.last() else { break };
             after = last.position;
@@ -114,9 +147,12 @@ impl Export<'_> {
         let keys = self.keys(page).await?;
         for event in page {
             let branch = event.branch_id();
-            self.fork_of(&branch).await?;
+            if !self.continues(&branch, event).await? {
+                continue;
+            }
             if let Some((key, last)) = keys.get(&(branch.clone(), event.seq)) {
                 let (key, first, last) = (key.clone(), event.seq, *last);
+                let branch = branch.clone();
                 self.line(&Line::Key(KeyLine { branch, key, first, last })).await?;
             }
             let own = (event.payload.len() > PAYLOAD_INLINE_MAX).then_some(event.payload_hash);
@@ -125,8 +161,63 @@ impl Export<'_> {
             }
             self.text(&to_line(event, Positions::Hidden)).await?;
             self.written.events += 1;
+            match self.ends.get_mut(&branch) {
+                Some(end) => *end = event.seq,
+                None => drop(self.ends.insert(branch, event.seq)),
+            }
         }
         Ok(())
+    }
+
+    /// Whether an event follows what was written of its branch. After damage it does not, and an import could not check it.
+    async fn continues(&mut self, branch: &BranchId, event: &Event) -> Result<bool, ExportError> {
+        if !self.is_damaged(branch) {
+            self.fork_of(branch).await?;
+        }
+        let shared = self.told_forks.get(branch).copied().unwrap_or(Seq(0));
+        let expected = self.ends.get(branch).copied().unwrap_or(shared).next();
+        if !self.is_damaged(branch) && event.seq != expected {
+            self.damage(Some(branch.clone()), expected, "it is missing".to_owned());
+        }
+        if self.damaged.is_empty() {
+            return Ok(true);
+        }
+        match self.damaged.get_mut(&Some(branch.clone())) {
+            Some(damaged) => {
+                damaged.left_out += 1;
+                Ok(false)
+            }
+            None => Ok(true),
+        }
+    }
+
+    fn is_damaged(&self, branch: &BranchId) -> bool {
+        !self.damaged.is_empty() && self.damaged.contains_key(&Some(branch.clone()))
+    }
+
+    /// Notes the first damage of a branch.
+    fn damage(&mut self, branch: Option<BranchId>, seq: Seq, what: String) {
+        let damaged = DamagedBranch { branch: branch.clone(), seq, what, left_out: 0 };
+        self.damaged.entry(branch).or_insert(damaged);
+    }
+
+    /// An event that cannot be read, of a branch that its error names if it can.
+    fn unreadable(&mut self, error: &ReadError) {
+        match error {
+            ReadError::Damaged { branch, seq, .. } | ReadError::Blob { branch, seq, .. } => {
+                self.damage(Some(branch.clone()), *seq, error.to_string());
+            }
+            other => self.damage(None, Seq(0), other.to_string()),
+        }
+    }
+
+    /// Notes what a branch has beyond what was written of it.
+    fn complete(&mut self, id: &BranchId, branch: &Branch) {
+        let shared = Seq(branch.head.seq.0 - branch.own_events());
+        let end = self.ends.get(id).copied().unwrap_or(shared);
+        if end < branch.head.seq && !self.is_damaged(id) {
+            self.damage(Some(id.clone()), end.next(), "it is missing".to_owned());
+        }
     }
 
     /// The keys of the parts that start on this page, among others.
@@ -150,7 +241,7 @@ impl Export<'_> {
 
     /// Tells of a branch and of those it comes from, before its first event.
     async fn fork_of(&mut self, branch: &BranchId) -> Result<(), ExportError> {
-        if branch.branch == BranchName::main() || self.told_forks.contains(branch) {
+        if branch.branch == BranchName::main() || self.told_forks.contains_key(branch) {
             return Ok(());
         }
         let branches = self.journal.branches(&branch.stream).await?;
@@ -169,7 +260,17 @@ impl Export<'_> {
 
     async fn fork(&mut self, id: &BranchId, branch: &Branch) -> Result<(), ExportError> {
         let Some(parent) = &branch.parent else { return Ok(()) };
-        if self.told_forks.insert(id.clone()) {
+        if self.told_forks.contains_key(id) || self.is_damaged(id) {
+            return Ok(());
+        }
+        // A branch that shares what is damaged cannot be imported either.
+        let of = BranchId { stream: id.stream.clone(), branch: parent.branch.clone() };
+        if let Some(damaged) = self.damaged.get(&Some(of)).filter(|damaged| damaged.seq <= parent.at) {
+            let what = format!("it shares damaged events with `{}`: {}", parent.branch, damaged.what);
+            self.damage(Some(id.clone()), damaged.seq, what);
+            return Ok(());
+        }
+        if self.told_forks.insert(id.clone(), parent.at).is_none() {
             let (parent, at, chain) = (parent.branch.clone(), parent.at, parent.chain);
             self.line(&Line::Fork(ForkLine { branch: id.clone(), parent, at, chain })).await?;
             self.written.forks += 1;
@@ -182,19 +283,40 @@ impl Export<'_> {
         let mut after = None;
         loop {
             let page = self.journal.streams(after.take(), PAGE_MAX).await?;
-            for summary in page.iter().filter(|summary| summary.branches > 1) {
-                for branch in self.journal.branches(&summary.stream).await? {
-                    let id = BranchId { stream: summary.stream.clone(), branch: branch.name.clone() };
-                    if self.is_within(&id, &branch, end).await? {
-                        self.fork(&id, &branch).await?;
-                    }
-                }
+            for summary in &page {
+                self.remaining(summary, end).await?;
             }
             match page.into_iter().next_back() {
                 Some(last) => after = Some(last.stream),
                 None => return Ok(()),
             }
         }
+    }
+
+    /// Tells of the branches of one stream that have no event of their own up to `end`, and notes what is missing of the others.
+    async fn remaining(&mut self, summary: &StreamSummary, end: Position) -> Result<(), ExportError> {
+        let branches = match self.journal.branches(&summary.stream).await {
+            Err(error) if error.is_damage() => {
+                let main = BranchId::main(summary.stream.clone());
+                let seq = self.ends.get(&main).copied().unwrap_or(Seq(0)).next();
+                self.damage(Some(main), seq, error.to_string());
+                return Ok(());
+            }
+            branches => branches?,
+        };
+        for branch in branches {
+            let id = BranchId { stream: summary.stream.clone(), branch: branch.name.clone() };
+            match self.is_within(&id, &branch, end).await {
+                Ok(true) => self.fork(&id, &branch).await?,
+                Ok(false) => {}
+                Err(ExportError::Read(error)) if error.is_damage() => self.unreadable(&error),
+                Err(error) => return Err(error),
+            }
+            if branch.own_events() > 0 && branch.head.position <= end {
+                self.complete(&id, &branch);
+            }
+        }
+        Ok(())
     }
 
     /// Whether the event a branch was forked at is in this export, and its parent too. Parents come first.
@@ -206,7 +328,7 @@ impl Export<'_> {
     ) -> Result<bool, ExportError> {
         let Some(parent) = &branch.parent else { return Ok(false) };
         let parent_id = BranchId { stream: id.stream.clone(), branch: parent.branch.clone() };
-        if parent.branch != BranchName::main() && !self.told_forks.contains(&parent_id) {
+        if parent.branch != BranchName::main() && !self.told_forks.contains_key(&parent_id) {
             return Ok(false);
         }
         let shared = self.journal.read(id, Seq(parent.at.0.saturating_sub(1)), 1).await?;

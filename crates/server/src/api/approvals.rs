@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use weir_engine::{Address, Approval, AskedAfter};
+use weir_engine::{Address, Approval, AskedAfter, DamagedSession};
 use weir_journal::{ListAfter, Listed, Status};
 use weir_kernel::Scope;
 use weir_types::{BranchId, BranchName, CallId, Seq, StreamName};
@@ -48,9 +48,23 @@ struct ApprovalsQuery {
 #[derive(Serialize, ToSchema)]
 struct Approvals {
     approvals: Vec<ApprovalView>,
+    /// Sessions that may ask something, and cannot be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    damaged: Vec<DamagedView>,
     /// Where the next page begins; null on the last one.
     #[schema(required = true)]
     next: Option<String>,
+}
+
+/// A session that cannot be read.
+#[derive(Serialize, ToSchema)]
+#[schema(as = DamagedSession)]
+struct DamagedView {
+    /// The session, with its branch if that is not `main`.
+    session: String,
+    /// What is wrong with it.
+    damage: String,
 }
 
 /// A call that waits for someone's decision.
@@ -179,19 +193,24 @@ async fn list_approvals(
         asked.retain(|approval| access::sees_approval(&app, &caller, approval));
         return Ok(Json(Approvals {
             approvals: asked.into_iter().map(ApprovalView::from).collect(),
+            damaged: Vec::new(),
             next: None,
         }));
     }
     let inbox = access::Inbox::of(&app, &caller);
     let among = inbox.among(query.agent);
     let mut after = query.after.as_deref().map(after).transpose()?;
-    let (mut approvals, mut seen) = (Vec::new(), 0);
+    let (mut approvals, mut damaged, mut seen) = (Vec::new(), Vec::new(), 0);
     loop {
         let sees = |listed: &Listed| inbox.has(listed);
-        let (asked, next) = app.engine.approvals_among(among.clone(), sees, after.take(), limit).await?;
-        approvals.extend(asked.into_iter().map(ApprovalView::from));
+        let page = app.engine.approvals_among(among.clone(), sees, after.take(), limit).await?;
+        approvals.extend(page.approvals.into_iter().map(ApprovalView::from));
+        damaged.extend(page.damaged.into_iter().map(|DamagedSession { address, what }| DamagedView {
+            session: address.to_string(),
+            damage: what,
+        }));
         seen += limit;
-        after = next;
+        after = page.next;
         if after.is_none() || approvals.len() >= limit || seen >= SEEN_MAX {
             break;
         }
@@ -199,7 +218,7 @@ async fn list_approvals(
     let next = after.and_then(|AskedAfter { status, after }| {
         cursor(&(status, after.map(|after| (after.branch.stream, after.branch.branch))))
     });
-    Ok(Json(Approvals { approvals, next }))
+    Ok(Json(Approvals { approvals, damaged, next }))
 }
 
 fn after(text: &str) -> Result<AskedAfter, Error> {

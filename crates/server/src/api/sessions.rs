@@ -79,6 +79,32 @@ impl From<StatusView> for Status {
     }
 }
 
+/// What a session does, or that it cannot be read.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = ListedSessionStatus)]
+enum RowStatusView {
+    Idle,
+    Running,
+    Waiting,
+    Halted,
+    Closed,
+    /// What is stored of it is damaged; `damage` says what.
+    Damaged,
+}
+
+impl From<Status> for RowStatusView {
+    fn from(status: Status) -> Self {
+        match status {
+            Status::Idle => Self::Idle,
+            Status::Running => Self::Running,
+            Status::Waiting => Self::Waiting,
+            Status::Halted => Self::Halted,
+            Status::Closed => Self::Closed,
+        }
+    }
+}
+
 /// A page of sessions, in a stable order.
 #[derive(Serialize, ToSchema)]
 struct Sessions {
@@ -95,7 +121,7 @@ struct SessionRow {
     branch: String,
     #[schema(required = true)]
     agent: Option<String>,
-    status: StatusView,
+    status: RowStatusView,
     #[schema(required = true)]
     title: Option<String>,
     #[schema(required = true)]
@@ -104,6 +130,10 @@ struct SessionRow {
     updated: String,
     usage: UsageView,
     cost_usd: f64,
+    /// What is wrong with it, if it is damaged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    damage: Option<String>,
 }
 
 /// A session.
@@ -270,17 +300,19 @@ fn after(text: &str) -> Result<ListAfter, Error> {
 }
 
 async fn row(app: &App, address: &Address, listed: Listed) -> Result<SessionRow, Error> {
-    let spent = app.engine.state(address, None).await?.totals;
+    let (spent, damage) = app.engine.totals(address, &listed).await?;
+    let status = if damage.is_some() { RowStatusView::Damaged } else { listed.attrs.status.into() };
     Ok(SessionRow {
         id: address.session.to_string(),
         branch: address.branch.to_string(),
         agent: listed.attrs.agent,
-        status: listed.attrs.status.into(),
+        status,
         title: listed.attrs.title,
         principal: listed.attrs.principal,
         updated: listed.head.ts.to_string(),
         usage: spent.usage.into(),
         cost_usd: spent.cost.as_usd(),
+        damage,
     })
 }
 

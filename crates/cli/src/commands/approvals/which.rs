@@ -79,12 +79,12 @@ pub(super) async fn find(host: &Host, text: &str) -> Outcome<(Address, CallId)> 
     }
     let (mut found, mut after) = (Vec::new(), None);
     loop {
-        let (page, next) = host.engine.all_approvals(None, after, weir_journal::PAGE_MAX).await?;
-        found.extend(page.into_iter().filter_map(|approval| {
+        let page = host.engine.all_approvals(None, after, weir_journal::PAGE_MAX).await?;
+        found.extend(page.approvals.into_iter().filter_map(|approval| {
             let id = approval.id.to_string();
             (id.starts_with(&part) || id.ends_with(&part)).then_some((approval.address, approval.id))
         }));
-        match next {
+        match page.next {
             Some(next) if found.len() <= CANDIDATES_MAX => after = Some(next),
             _ => break,
         }

@@ -43,13 +43,19 @@ struct View<'a> {
     id: SessionId,
     branch: &'a BranchName,
     agent: Option<&'a str>,
-    status: Status,
+    status: &'a str,
     title: Option<&'a str>,
     principal: Option<&'a str>,
     updated: Timestamp,
     usage: Usage,
     cost_usd: f64,
+    /// What is wrong with it, if its status is `damaged`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    damage: Option<&'a str>,
 }
+
+/// The status of a session that cannot be read.
+const DAMAGED: &str = "damaged";
 
 /// Lists sessions, the latest first.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
@@ -72,8 +78,11 @@ async fn list(args: &Args, sees: &Sees, host: &Host, out: &mut Out) -> Outcome {
     rows.truncate(args.limit.unwrap_or(if out.json { usize::MAX } else { ROWS_DEFAULT }));
     if out.json {
         for (address, listed) in &rows {
-            let spent = host.engine.state(address, None).await?.totals;
-            out.object(&View { usage: spent.usage, cost_usd: spent.cost.as_usd(), ..view(address, listed) })?;
+            let (spent, damage) = host.engine.totals(address, listed).await?;
+            let (usage, cost_usd) = (spent.usage, spent.cost.as_usd());
+            let view = View { usage, cost_usd, ..view(address, listed) };
+            let status = if damage.is_some() { DAMAGED } else { view.status };
+            out.object(&View { status, damage: damage.as_deref(), ..view })?;
         }
         return Ok(());
     }
@@ -83,6 +92,12 @@ async fn list(args: &Args, sees: &Sees, host: &Host, out: &mut Out) -> Outcome {
     }
     let mut cells = Vec::new();
     for (address, listed) in &rows {
+        let (_, damage) = host.engine.totals(address, listed).await?;
+        if let Some(what) = damage {
+            out.warn(format_args!("session {address} is damaged: {}", printable(&what)));
+            cells.push(row(address, listed, DAMAGED));
+            continue;
+        }
         // Whoever ran it is gone without a word: it waits to be resumed.
         let orphan = listed.attrs.status == Status::Running && host.engine.runner(address).await?.is_none();
         let status = if orphan { "interrupted" } else { listed.attrs.status.as_str() };
@@ -101,12 +116,13 @@ fn view<'a>(address: &'a Address, listed: &'a Listed) -> View<'a> {
         id: address.session,
         branch: &address.branch,
         agent: attrs.agent.as_deref(),
-        status: attrs.status,
+        status: attrs.status.as_str(),
         title: attrs.title.as_deref(),
         principal: attrs.principal.as_deref(),
         updated: listed.head.ts,
         usage: Usage::default(),
         cost_usd: 0.0,
+        damage: None,
     }
 }
 
