@@ -121,6 +121,18 @@ impl Approve for Asking {
     }
 }
 
+/// The package of `npx` or `uvx`, if no version is named.
+fn unpinned(argv: &[String]) -> Option<&str> {
+    let package = match argv {
+        [npx, flag, package, ..] if npx == "npx" && flag == "-y" => package,
+        [uvx, package, ..] if uvx == "uvx" => package,
+        _ => return None,
+    };
+    // The name of a scope begins with the same sign.
+    let name = package.get(1..).unwrap_or_default();
+    (!name.contains('@') && !name.contains("==")).then_some(package)
+}
+
 /// Asks the person at the terminal; anything but yes is no.
 async fn ask(command: Command) -> bool {
     let asked = tokio::task::spawn_blocking(move || {
@@ -139,6 +151,20 @@ async fn ask(command: Command) -> bool {
         let _ = writeln!(terminal, "  {words}");
         for (name, from) in &command.env {
             let _ = writeln!(terminal, "  with {} from {}", printable(name), printable(&from.to_string()));
+        }
+        for code in command.covered().into_iter().flatten() {
+            let (directory, files) = (printable(&code.directory), code.files);
+            let _ = writeln!(
+                terminal,
+                "  with the code in `{directory}` ({files} files); a change of it is asked about again"
+            );
+        }
+        if let Some(package) = unpinned(&command.argv) {
+            let _ = writeln!(
+                terminal,
+                "  the newest version each time; `{}@VERSION` would be the same one",
+                printable(package)
+            );
         }
         let _ = write!(terminal, "Start it, now and in later builds of this project? [y/N] ");
         let _ = terminal.flush();

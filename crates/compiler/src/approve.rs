@@ -1,8 +1,10 @@
 //! Which commands this user has allowed on this machine.
 //!
 //! A project says which servers it needs; whether they are started is not for the project to say. The answer is kept
-//! outside of it, for this directory, these words, these variables and, for a program of the project, this content: a
-//! project that changes any of them is asked about again.
+//! outside of it, for this directory, these words, these variables and, for a program of the project, this content and the code in its directory:
+//! a project that changes any of them is asked about again.
+
+mod tree;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,6 +16,8 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use weir_spec::{PRE_APPEND, SecretRef, canonical};
 use weir_types::{Hash, Hasher};
+
+pub use tree::CoveredCode;
 
 /// A command that a project wants started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,10 +58,7 @@ pub fn refusal(command: &Command, approvals: Option<&Path>) -> Option<String> {
     };
     match approvals.map(Approvals::load).transpose() {
         Ok(known) if known.as_ref().is_some_and(|known| known.contains(key)) => None,
-        Ok(known) if known.as_ref().is_some_and(|known| known.contains_other(command)) => {
-            Some(format!("`{words}` has changed since it was approved on this machine; {HELP}"))
-        }
-        Ok(_) => Some(format!("`{words}` was never approved on this machine; {HELP}")),
+        Ok(known) => Some(format!("{}; {HELP}", known.unwrap_or_default().why_not(command))),
         Err(error) => Some(format!("your approvals cannot be used: {error}")),
     }
 }
@@ -77,6 +78,41 @@ struct Subject<'c> {
     env: &'c BTreeMap<String, SecretRef>,
     /// The content of every file of the project that it would run.
     programs: BTreeMap<&'c String, Hash>,
+    /// The code in the directories of those.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    code: BTreeMap<String, Hash>,
+}
+
+impl Command {
+    /// The code of the project that an approval of it covers, by directory. Blocks.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is too much.
+    pub fn covered(&self) -> io::Result<Vec<CoveredCode>> {
+        let mut covered: BTreeMap<PathBuf, CoveredCode> = BTreeMap::new();
+        for file in self.files() {
+            let program = Path::new(file);
+            let directory = program.parent().unwrap_or(Path::new("")).to_owned();
+            if let std::collections::btree_map::Entry::Vacant(place) = covered.entry(directory) {
+                place.insert(tree::beside(&self.directory, program)?);
+            }
+        }
+        Ok(covered.into_values().collect())
+    }
+
+    /// The files of the project that it would run.
+    fn files(&self) -> Vec<&String> {
+        let own = self.argv.first().filter(|program| program.starts_with("./"));
+        // What prints a secret is a program as well, and so may be what that is given: `exec:sh ./secret.sh`.
+        let printing = self.env.values().filter_map(|reference| match reference {
+            SecretRef::Exec(argv) => Some(argv),
+            SecretRef::Env(_) | SecretRef::File(_) => None,
+        });
+        // What a hook is given may be the hook itself: `sh ./check.sh`. A server may as well be given data that changes.
+        let given = self.argv.iter().skip(1).filter(|_| self.server == PRE_APPEND);
+        let words = printing.flatten().chain(given).filter(|word| self.directory.join(word).is_file());
+        own.into_iter().chain(words).collect()
+    }
 }
 
 /// The commands that were allowed.
@@ -91,6 +127,9 @@ pub(crate) struct Approvals {
 struct Entry {
     directory: String,
     command: String,
+    /// How many files of code it covers. An entry without it was written when an approval covered the program's own file alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    files: Option<usize>,
 }
 
 impl Approvals {
@@ -120,10 +159,28 @@ impl Approvals {
         self.approved.contains_key(&key)
     }
 
-    /// Whether these words were allowed here with another content or other variables.
-    pub(crate) fn contains_other(&self, command: &Command) -> bool {
+    /// Why a command that was not allowed is not: it is new, or it has changed, or what an approval covers has.
+    pub(crate) fn why_not(&self, command: &Command) -> String {
         let (directory, words) = (command.directory.display().to_string(), command.argv.join(" "));
-        self.approved.values().any(|entry| entry.directory == directory && entry.command == words)
+        let mut same = self
+            .approved
+            .values()
+            .filter(|entry| entry.directory == directory && entry.command == words)
+            .peekable();
+        let has_files = !command.files().is_empty();
+        if same.peek().is_none() {
+            format!("`{words}` was never approved on this machine")
+        } else if has_files && same.all(|entry| entry.files.is_none()) {
+            format!(
+                "`{words}` was approved by an earlier version of weir, which looked at its own file alone; an approval now covers the code in its directory"
+            )
+        } else if has_files {
+            format!(
+                "`{words}` has changed since it was approved on this machine, or code in its directory has"
+            )
+        } else {
+            format!("`{words}` has changed since it was approved on this machine")
+        }
     }
 
     /// Allows a command from now on.
@@ -132,7 +189,9 @@ impl Approvals {
         let mut approvals = Self::load(file).unwrap_or_default();
         approvals.version = Self::VERSION;
         let directory = command.directory.display().to_string();
-        approvals.approved.insert(key, Entry { directory, command: command.argv.join(" ") });
+        let covered = command.covered()?;
+        let files = (!covered.is_empty()).then(|| covered.iter().map(|code| code.files).sum());
+        approvals.approved.insert(key, Entry { directory, command: command.argv.join(" "), files });
         let parent = file.parent().unwrap_or(Path::new("."));
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
         let temporary = parent.join(format!(".approved-{}.tmp", std::process::id()));
@@ -153,30 +212,12 @@ impl Approvals {
 /// What identifies a command.
 pub(crate) fn key(command: &Command) -> io::Result<Hash> {
     let mut programs = BTreeMap::new();
-    if let Some(program) = command.argv.first().filter(|program| program.starts_with("./")) {
-        programs.insert(program, content(&command.directory.join(program))?);
+    for file in command.files() {
+        programs.insert(file, content(&command.directory.join(file))?);
     }
-    // What prints a secret is a program as well, and so may be what that is given: `exec:sh ./secret.sh`.
-    let printing = command.env.values().filter_map(|reference| match reference {
-        SecretRef::Exec(argv) => Some(argv),
-        SecretRef::Env(_) | SecretRef::File(_) => None,
-    });
-    for word in printing.flatten() {
-        let file = command.directory.join(word);
-        if file.is_file() {
-            programs.insert(word, content(&file)?);
-        }
-    }
-    // What a hook is given may be the hook itself: `sh ./check.sh`. A server may as well be given data that changes.
-    let given = command.argv.iter().skip(1).filter(|_| command.server == PRE_APPEND);
-    for word in given {
-        let file = command.directory.join(word);
-        if file.is_file() {
-            programs.insert(word, content(&file)?);
-        }
-    }
+    let code = command.covered()?.into_iter().map(|code| (code.directory, code.hash)).collect();
     let directory = command.directory.display().to_string();
-    let subject = Subject { directory, argv: &command.argv, env: &command.env, programs };
+    let subject = Subject { directory, argv: &command.argv, env: &command.env, programs, code };
     canonical::hash(&subject).map_err(io::Error::other)
 }
 
@@ -226,6 +267,49 @@ mod tests {
         }
         std::fs::write(directory.path().join("server"), "two").unwrap();
         assert!(!Approvals::load(&file).unwrap().contains(key(&command).unwrap()));
+    }
+
+    /// What was allowed before approvals covered directories is asked about once more, with the reason. What has no file of the project is not.
+    #[test]
+    fn older_approvals_are_asked_about_once_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("approved.json");
+        std::fs::write(directory.path().join("server"), "one").unwrap();
+        let command = command(directory.path());
+        let package = Command { argv: ["npx", "-y", "p"].map(str::to_owned).to_vec(), ..command.clone() };
+        // As it was computed then.
+        let older = |command: &Command| {
+            let programs: BTreeMap<&String, Hash> = command
+                .files()
+                .into_iter()
+                .map(|file| (file, content(&command.directory.join(file)).unwrap()))
+                .collect();
+            let directory = command.directory.display().to_string();
+            let subject = Subject {
+                directory,
+                argv: &command.argv,
+                env: &command.env,
+                programs,
+                code: BTreeMap::new(),
+            };
+            canonical::hash(&subject).unwrap()
+        };
+        let entry = |command: &Command| serde_json::json!({"directory": command.directory.display().to_string(), "command": command.argv.join(" ")});
+        let approved = serde_json::json!({older(&command).to_string(): entry(&command), older(&package).to_string(): entry(&package)});
+        let text = serde_json::json!({"version": 1, "approved": approved}).to_string();
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(refusal(&package, Some(&file)), None);
+        let why = refusal(&command, Some(&file)).unwrap();
+        assert!(
+            why.contains("approved by an earlier version of weir") && why.contains("`weir build --yes`"),
+            "{why}"
+        );
+        Approvals::add(&file, key(&command).unwrap(), &command).unwrap();
+        assert_eq!((refusal(&command, Some(&file)), refusal(&package, Some(&file))), (None, None));
+        std::fs::write(directory.path().join("helper.py"), "").unwrap();
+        let why = refusal(&command, Some(&file)).unwrap();
+        assert!(why.contains("or code in its directory has"), "{why}");
     }
 
     #[test]

@@ -40,7 +40,7 @@ mod skill;
 mod skills;
 mod tree;
 
-pub use approve::{Approve, Command, Nobody, approvals_file, refusal};
+pub use approve::{Approve, Command, CoveredCode, Nobody, approvals_file, refusal};
 pub use codes::CODES;
 pub use compile::{Built, Compiled, compile};
 pub use options::{Credentials, Event, Mode, Options, Progress};

@@ -179,11 +179,11 @@ async fn approved(
             let known = file.map(|file| Approvals::load(&file)).transpose();
             let known = known.map_err(|error| format!("your approvals cannot be used: {}", words(&error)))?;
             let known = known.unwrap_or_default();
-            Ok((key, known.contains(key), known.contains_other(&command)))
+            Ok((key, known.contains(key), known.why_not(&command)))
         })
     };
     let looked_up = looked_up.await.unwrap_or_else(|_| Err("looking for its approval broke off".to_owned()));
-    let (key, known, changed) = looked_up.map_err(|message: String| {
+    let (key, known, why) = looked_up.map_err(|message: String| {
         let help = "check that the program is there, and that your approvals are yours alone to write";
         Box::new(Diagnostic::error("build::not-approved", place, span, message, help))
     })?;
@@ -191,13 +191,8 @@ async fn approved(
         return Ok(());
     }
     if !approve.approve(&command).await {
-        let words = command.argv.join(" ");
-        let message = match changed {
-            true => format!("`{words}` has changed since it was approved on this machine"),
-            false => format!("`{words}` was never approved on this machine"),
-        };
         let help = "approve it with `weir build` in a terminal or with `weir build --yes`; `weir build --offline` starts nothing";
-        return Err(Box::new(Diagnostic::error("build::not-approved", place, span, message, help)));
+        return Err(Box::new(Diagnostic::error("build::not-approved", place, span, why, help)));
     }
     if let Some(file) = file {
         // An approval that cannot be kept is good for this time.

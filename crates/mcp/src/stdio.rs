@@ -99,6 +99,8 @@ impl Program {
             .args(words)
             .current_dir(start.directory)
             .env_clear()
+            // An approval covers the code beside a program. Python would write compiled code there at its first start.
+            .env("PYTHONDONTWRITEBYTECODE", "1")
             .envs(start.environment)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

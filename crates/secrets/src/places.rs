@@ -122,6 +122,8 @@ impl Places {
             .args(arguments)
             .current_dir(&self.directory)
             .env_clear()
+            // An approval covers the code beside a program. Python would write compiled code there.
+            .env("PYTHONDONTWRITEBYTECODE", "1")
             .envs(self.inherited())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

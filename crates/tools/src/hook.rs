@@ -72,6 +72,8 @@ impl Asking {
             .args(arguments)
             .current_dir(&self.directory)
             .env_clear()
+            // An approval covers the code beside a program. Python would write compiled code there.
+            .env("PYTHONDONTWRITEBYTECODE", "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

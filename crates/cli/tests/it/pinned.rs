@@ -92,3 +92,38 @@ fn a_program_that_nobody_approved_here_is_not_started() {
     assert!(tried.stderr.contains("has changed since it was approved"), "{tried}");
     assert_eq!(project.left("bell", "started").len(), started, "it was started");
 }
+
+/// A program runs what lies beside it: a `git pull` that changes that is a change of the program.
+#[test]
+fn code_beside_an_approved_program_is_approved_with_it() {
+    let project = Project::new();
+    project.server("bell", &[tool("ring")]);
+    // As a program that imports a module, which is no program itself.
+    let bell = include_str!("outside/server.py").replace("import json\n", "import json\nimport helper\n");
+    project.program("servers/bell.py", &bell);
+    project.write("servers/helper.py", "");
+    let spec = "tools:\n  - { server: \"mcp://./servers/bell.py\", access: read }\n";
+    project.agent("scout", spec, &script(&[("^go", json!([{"tool": "ring", "input": {"n": 1}}]))]));
+    project.build();
+    let call = ["tools", "call", "scout", "ring"];
+    assert_eq!(project.run(&call).code, 0);
+    // Neither data nor what the program does beside itself is a change.
+    project.write("servers/bell.json", "{}");
+    assert_eq!(project.run(&call).code, 0);
+    assert_eq!(project.touched("bell"), ["ring", "ring"]);
+
+    let mark = project.weir.path().join("mark");
+    let started = project.left("bell", "started").len();
+    let evil = format!("open({:?}, 'w')\n", mark.display().to_string());
+    project.write("servers/helper.py", &evil);
+    for args in [&call[..], &["build"]] {
+        let tried = project.run(args);
+        assert_ne!(tried.code, 0, "{tried}");
+        assert!(tried.stderr.contains("or code in its directory has"), "{tried}");
+        assert!(tried.stderr.contains("`weir build --yes`"), "{tried}");
+    }
+    assert_eq!((project.left("bell", "started").len(), mark.exists()), (started, false), "it was started");
+    project.build();
+    assert_eq!(project.run(&call).code, 0);
+    assert!(mark.exists(), "approved, it runs");
+}

@@ -48,7 +48,7 @@ async fn an_approval_is_remembered_until_the_program_changes() {
     assert_eq!(
         told(&project.build(Mode::Online).await),
         [
-            "build::not-approved agents/helper/spec.yaml:4 `./servers/x.sh` has changed since it was approved on this machine"
+            "build::not-approved agents/helper/spec.yaml:4 `./servers/x.sh` has changed since it was approved on this machine, or code in its directory has"
         ]
     );
     project.says_yes = true;
