@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use weir_blobs::{Blobs, MemoryBlobs};
 use weir_compiler::{Approve, Command, Mode, Options, compile, refusal};
-use weir_engine::{CredentialFile, Equipped, MayStart, Program, TOOL_DEADLINE, Workshop};
+use weir_engine::{CredentialFile, Equipped, MayStart, Program, Workshop};
 use weir_journal::{Appended, Journal, MemoryJournal, NewEvent, Part, mint_call, mint_session};
 use weir_mcp::Connections;
 use weir_secrets::{Places, Redactor};
@@ -69,7 +69,7 @@ impl Project {
             live: Live::Everything,
             sandbox: Arc::clone(&sandbox),
             net: Net::default(),
-            deadline: TOOL_DEADLINE,
+            deadline: weir_spec::TOOL_TIMEOUT,
             connections: connections.clone(),
             may_start: Arc::new(Approved { directory: directory.clone(), approvals }),
             credentials: CredentialFile::within(&directory),

@@ -156,7 +156,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
         Command::Run(args) => Box::pin(run::run(&args, context)).await,
         Command::Serve(args) => Box::pin(serve::run(&args, context)).await,
         Command::Deploy(args) => deploy::run(&args, context).await,
-        Command::Rollback(deploy::RollbackArgs {}) => deploy::rollback(context).await,
+        Command::Rollback(args) => deploy::rollback(args, context).await,
         Command::Approvals(args) => approvals::run(&args, context).await,
         Command::Approve(args) => approvals::approve(&args, context).await,
         Command::Deny(args) => approvals::deny(&args, context).await,

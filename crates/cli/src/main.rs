@@ -20,6 +20,7 @@ mod output;
 mod paint;
 mod piped;
 mod place;
+mod planned;
 mod problems;
 mod project;
 mod report;
@@ -46,6 +47,6 @@ fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     match commands::sandbox_exec::run(&args) {
         Some(code) => code,
-        None => run::run(args).into(),
+        None => run::run(&args).into(),
     }
 }

@@ -66,6 +66,12 @@ impl Problems {
         self.0.iter().map(|problem| &problem.diagnostic).filter(|diagnostic| diagnostic.is_error())
     }
 
+    /// Whether all errors are in files of agents other than this one.
+    pub(crate) fn are_of_others_than(&self, agent: &str) -> bool {
+        let own = format!("agents/{agent}/");
+        self.errors().all(|error| error.file.starts_with("agents/") && !error.file.starts_with(&own))
+    }
+
     /// A stable name for all of them together.
     pub(crate) fn code(&self) -> &'static str {
         let mut errors = self.errors();
@@ -228,16 +234,16 @@ mod tests {
         error[spec::unknown-key]: `limits` has no field `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`
            ╭─[agents/helper/spec.yaml:4:11]
          3 │ name: again
-         4 │ limits: { xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+         4 │ limits: { xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
            ·           ────────────────────────────────────────────────────────────
            ╰────
         help: its fields are: iterations, usd, wall_clock, output_tokens, context_tokens, tokens, model_calls
         error[spec::wrong-value]: `iterations` cannot be 0
            ╭─[agents/helper/spec.yaml:4:228]
          3 │ name: again
-         4 │ xxxxxxxxxxxxxxxxxxxxxxx: 1, iterations: 0 }
-           ·                                         ┬
-           ·                                         ╰── use 1 or more, or remove it
+         4 │ …xxxxxxxxxxxxxxxxxxxxxxx: 1, iterations: 0 }
+           ·                                          ┬
+           ·                                          ╰── use 1 or more, or remove it
            ╰────
         error[spec::wrong-value]: `name` is text, not a list
            ╭─[agents/helper/spec.yaml:7:7]

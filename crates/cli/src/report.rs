@@ -201,14 +201,17 @@ impl Snippet {
         // One column for each character, so that the mark stays under the mistake.
         let shown =
             |text: &str| -> String { text.chars().map(|c| if is_hazardous(c) { '·' } else { c }).collect() };
-        let (left, middle) = (shown(&text[from..start]), shown(&text[start..end]));
+        let mark = |is_cut: bool| if is_cut { "…" } else { "" };
+        let left = mark(from > 0).to_owned() + &shown(&text[from..start]);
+        let middle = shown(&text[start..end]);
+        let kept = before.floor_char_boundary(2 * CONTEXT_MAX);
         Self {
             name: name.into(),
             line,
             column,
-            before: shown(&before[..before.floor_char_boundary(2 * CONTEXT_MAX)]),
+            before: shown(&before[..kept]) + mark(kept < before.len()),
             marked: left.len()..left.len() + middle.len(),
-            shown: left + &middle + &shown(&text[end..to]),
+            shown: left + &middle + &shown(&text[end..to]) + mark(to < text.len()),
             label,
         }
     }

@@ -17,6 +17,7 @@ use crate::identity::{Identity, IdentityError};
 use crate::output::Out;
 use crate::paint::{Paint, Surroundings, When};
 use crate::place::{self, DATA, Found};
+use crate::planned;
 use crate::project::ProjectArgs;
 use crate::report::{Bug, Failure, error_json};
 use crate::show::{printable, shorten};
@@ -29,8 +30,8 @@ const FAREWELL: Duration = Duration::from_millis(500);
 const USAGE_COLUMNS_MAX: usize = 300;
 
 /// Runs the command line.
-pub(crate) fn run(args: Vec<OsString>) -> Exit {
-    let early = Early::scan(&args);
+pub(crate) fn run(args: &[OsString]) -> Exit {
+    let early = Early::scan(args);
     let color = match early.color {
         When::Auto => clap::ColorChoice::Auto,
         When::Always => clap::ColorChoice::Always,
@@ -47,7 +48,31 @@ pub(crate) fn run(args: Vec<OsString>) -> Exit {
     }
     match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => run_parsed(cli),
-        Err(error) => explain_usage(&error, early),
+        Err(error) => match planned::command(&error, args) {
+            Some(command) => tell(&Planned { command }.into(), early.json, early.color),
+            None => explain_usage(&error, early),
+        },
+    }
+}
+
+/// A command that will come.
+#[derive(Debug, thiserror::Error)]
+#[error("`weir {command}` is planned, and not in this version")]
+struct Planned {
+    command: String,
+}
+
+impl Explain for Planned {
+    fn code(&self) -> &'static str {
+        "cli::planned"
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        "`weir --help` lists the commands of this version".into()
+    }
+
+    fn fault(&self) -> Fault {
+        Fault::Input
     }
 }
 

@@ -15,6 +15,9 @@ pub(crate) const DOCUMENTS: [(&str, Document); 5] = [
     ("tests", Document::Tests),
 ];
 
+/// What TypeScript tools have, as declarations.
+pub(crate) const TYPES: &str = include_str!("../templates/weir.d.ts");
+
 /// A schema, as it is printed and written.
 pub(crate) fn text(document: Document) -> String {
     // A value of ours always has a text.
@@ -25,8 +28,9 @@ pub(crate) fn text(document: Document) -> String {
 pub(crate) fn write(data_dir: &Path) -> io::Result<()> {
     let directory = data_dir.join("schema");
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
-    for (name, document) in DOCUMENTS {
-        let (path, text) = (directory.join(format!("{name}.json")), text(document));
+    let schemas = DOCUMENTS.map(|(name, document)| (format!("{name}.json"), text(document)));
+    for (name, text) in schemas.into_iter().chain([("weir.d.ts".to_owned(), TYPES.to_owned())]) {
+        let path = directory.join(name);
         if std::fs::read(&path).ok().as_deref() != Some(text.as_bytes()) {
             std::fs::write(path, text)?;
         }

@@ -5,7 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Directories with files of the language; the rest of a project changes nothing about its agents.
-const DIRECTORIES: [&str; 7] = ["agents", "loops", "models", "policies", "skills", "tests", "tools"];
+const DIRECTORIES: [&str; 8] =
+    ["agents", "loops", "models", "policies", "projections", "skills", "tests", "tools"];
 
 /// Deepest directory, as in a build.
 const DEPTH_MAX: usize = 12;

@@ -8,6 +8,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("build::drift", "a server or a skill is not what weir.lock pins"),
     ("build::lock-edited", "a pin in weir.lock does not fit its own definition"),
     ("build::no-answer", "a server did not say which tools it has"),
+    ("build::no-program", "a program that a project starts cannot be read"),
     ("build::no-skill", "a skill cannot be had from its registry"),
     ("build::no-variable", "a variable that a server is to be given has no value"),
     ("build::not-approved", "a command was never approved on this machine"),

@@ -174,19 +174,23 @@ async fn approved(
         let command = command.clone();
         let file = file.clone();
         tokio::task::spawn_blocking(move || {
-            let key = key(&command)
-                .map_err(|error| format!("`{}` cannot be read: {}", command.argv.join(" "), words(&error)))?;
+            let key = key(&command).map_err(|error| {
+                let message = format!("`{}` cannot be read: {}", command.argv.join(" "), words(&error));
+                ("build::no-program", message, "check that the program is there, and its permissions")
+            })?;
             let known = file.map(|file| Approvals::load(&file)).transpose();
-            let known = known.map_err(|error| format!("your approvals cannot be used: {}", words(&error)))?;
+            let known = known.map_err(|error| {
+                let message = format!("your approvals cannot be used: {}", words(&error));
+                ("build::not-approved", message, "check that your approvals are yours alone to write")
+            })?;
             let known = known.unwrap_or_default();
             Ok((key, known.contains(key), known.why_not(&command)))
         })
     };
-    let looked_up = looked_up.await.unwrap_or_else(|_| Err("looking for its approval broke off".to_owned()));
-    let (key, known, why) = looked_up.map_err(|message: String| {
-        let help = "check that the program is there, and that your approvals are yours alone to write";
-        Box::new(Diagnostic::error("build::not-approved", place, span, message, help))
-    })?;
+    let broke_off = || ("build::not-approved", "looking for its approval broke off".to_owned(), "try again");
+    let looked_up = looked_up.await.unwrap_or_else(|_| Err(broke_off()));
+    let (key, known, why) = looked_up
+        .map_err(|(code, message, help)| Box::new(Diagnostic::error(code, place, span, message, help)))?;
     if known {
         return Ok(());
     }

@@ -24,7 +24,8 @@ const LIMITS: Limits = Limits { files: 100_000, bytes: 128 * 1024 * 1024 };
 const DEPTH_MAX: usize = 12;
 
 /// Directories with files of the language; everything else in a project is left alone.
-const DIRECTORIES: [&str; 7] = ["agents", "loops", "models", "policies", "skills", "tests", "tools"];
+const DIRECTORIES: [&str; 8] =
+    ["agents", "loops", "models", "policies", "projections", "skills", "tests", "tools"];
 
 /// What files of the language are called at the end.
 const SUFFIXES: [&str; 7] = ["yaml", "yml", "md", "ts", "js", "cedar", "lock"];

@@ -75,7 +75,12 @@ fn shaped(node: &mut Node, shape: &Shape, findings: &mut Findings) -> Verdict {
     let mut meant = Vec::new();
     for entry in entries.iter_mut() {
         match shape.field(&entry.key.value) {
-            Some(field) => check(&mut entry.value, field.name, &field.kind, findings),
+            Some(field) => {
+                check(&mut entry.value, field.name, &field.kind, findings);
+                if field.is_planned {
+                    tell_planned(&entry.key, shape, findings);
+                }
+            }
             None => meant.extend(unknown(&entry.key, shape, findings)),
         }
     }
@@ -91,6 +96,13 @@ fn shaped(node: &mut Node, shape: &Shape, findings: &mut Findings) -> Verdict {
     }
     choice(shape, place, entries, has, findings);
     Ok(())
+}
+
+/// A field that does nothing yet.
+fn tell_planned(key: &Spanned<String>, shape: &Shape, findings: &mut Findings) {
+    let message = format!("`{}` of {} is planned and not in this version", key.value, shape.what);
+    let help = "remove it to run the project: `weir chat`, `weir test` and `weir run` refuse what they would not keep";
+    findings.push(Diagnostic::error("spec::not-yet", findings.file(), key.span, message, help).warning());
 }
 
 /// The field that a text without one was probably meant to be.

@@ -73,7 +73,7 @@ pub(crate) static LOOP: Shape = Shape {
 };
 
 static LOOP_ACL: Shape = Shape {
-    what: "an entry of `acl`",
+    what: "an entry of a loop's `acl`",
     doc: "Who may trigger a loop and see its history.",
     fields: &[
         required("principal", "principal: group:ops", Kind::Format(&format::PRINCIPAL), "Who."),

@@ -14,7 +14,7 @@ use crate::document;
 use crate::fields::Fields;
 use crate::format;
 use crate::rules::{Budget, Hooks, Routing, Rule, Scope};
-use crate::shape::{Choice, Kind, Shape, optional};
+use crate::shape::{Choice, Kind, Shape, optional, planned};
 use crate::{Access, Credential, Principal};
 
 /// `weir.yaml`.
@@ -60,8 +60,8 @@ pub(crate) static PROJECT: Shape = Shape {
             Kind::Shape(&governance::HOOKS),
             "What happens around every append to the journal.",
         ),
-        optional("knowledge", Kind::Shape(&KNOWLEDGE), "What agents can search."),
-        optional("routing", Kind::Shape(&governance::ROUTING), "Where turns run."),
+        planned("knowledge", Kind::Shape(&KNOWLEDGE), "What agents can search."),
+        planned("routing", Kind::Shape(&governance::ROUTING), "Where turns run."),
         optional(
             "region",
             Kind::Format(&format::REGION),

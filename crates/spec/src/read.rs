@@ -44,6 +44,8 @@ pub(crate) struct Names {
     pub(crate) tools: BTreeSet<String>,
     /// Directories with a `SKILL.md`.
     pub(crate) skills: BTreeSet<String>,
+    /// Scripts of projections.
+    pub(crate) projections: BTreeSet<String>,
 }
 
 /// What a file is for.
@@ -57,6 +59,7 @@ enum Place<'p> {
     Policy,
     Tool(&'p str),
     Skill(&'p str),
+    Projection,
     /// Nobody would read it, and somebody meant it to be read.
     Misplaced {
         message: String,
@@ -111,6 +114,7 @@ impl Reader {
             }
             Place::Tool(stem) => drop(self.names.tools.insert(stem.to_owned())),
             Place::Skill(directory) => drop(self.names.skills.insert(directory.to_owned())),
+            Place::Projection => drop(self.names.projections.insert(path.to_owned())),
             Place::Misplaced { message, help } => findings.add("spec::misplaced", Span::START, message, help),
             Place::Other => return,
         }
@@ -163,6 +167,7 @@ fn place(path: &str) -> Place<'_> {
         ["models", file] => stem(path, file, Place::Script),
         ["tests", file] => stem(path, file, Place::Test),
         ["policies", file] if file.ends_with(".cedar") => Place::Policy,
+        ["projections", file] if file.ends_with(".ts") => Place::Projection,
         ["tools", file] => file.strip_suffix(".ts").map_or(Place::Other, Place::Tool),
         ["agents", _, inner, "spec.yaml"] if *inner != "skills" => {
             renamed(path, &format!("agents/{inner}/spec.yaml"))

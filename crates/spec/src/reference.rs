@@ -1,6 +1,6 @@
 //! `docs/specs.md`: every field of every file, from the same description that the reader goes by.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::loops::LOOP;
 use crate::project::PROJECT;
 use crate::scenario::TESTS;
 use crate::script::SCRIPT;
-use crate::shape::{Choice, Kind, Shape};
+use crate::shape::{Choice, Kind, PLANNED, Shape};
 
 const HEAD: &str = "\
 # What the files of a project say
@@ -25,16 +25,23 @@ that uses the most common ones. Unknown fields are errors. Made by `WEIR_BLESS=1
 static FILES: [(&str, &Shape); 5] = [
     ("weir.yaml", &PROJECT),
     ("agents/NAME/spec.yaml", &AGENT),
-    ("loops/NAME.yaml", &LOOP),
+    (LOOPS, &LOOP),
     ("models/NAME.yaml", &SCRIPT),
     ("tests/NAME.yaml", &TESTS),
 ];
 
+/// Files that are checked and kept, and that nothing runs yet.
+const LOOPS: &str = "loops/NAME.yaml";
+
 fn page() -> String {
     let mut page = HEAD.to_owned();
-    let mut known = BTreeSet::new();
+    let mut known = BTreeMap::new();
     for (file, shape) in FILES {
         let _ = write!(page, "\n## `{file}`\n");
+        if file == LOOPS {
+            let _ =
+                write!(page, "\n**{PLANNED}** A loop is checked and kept in the build; it never fires.\n");
+        }
         section(shape, &mut page);
         if file.starts_with("agents/") {
             let files = list(&IDENTITY_FILES);
@@ -65,9 +72,10 @@ fn section(shape: &Shape, page: &mut String) {
     page.push_str("\n\n| field | value | |\n| --- | --- | --- |\n");
     for field in shape.fields {
         let needed = if field.required.is_some() { " (required)" } else { "" };
+        let planned = if field.is_planned { format!("**{PLANNED}** ") } else { String::new() };
         let _ = writeln!(
             page,
-            "| `{}`{needed} | {} | {} |",
+            "| `{}`{needed} | {} | {planned}{} |",
             field.name,
             cell(&words(&field.kind)),
             cell(field.doc)
@@ -76,12 +84,17 @@ fn section(shape: &Shape, page: &mut String) {
 }
 
 /// The mappings within a mapping, each once on the whole page, in the order in which they are met.
-fn inner(shape: &'static Shape, known: &mut BTreeSet<&'static str>) -> Vec<&'static Shape> {
+///
+/// Two that differ have different titles: readers look a mapping up by its title.
+fn inner(shape: &'static Shape, known: &mut BTreeMap<String, &'static Shape>) -> Vec<&'static Shape> {
     let mut found = Vec::new();
     for shape in shape.fields.iter().filter_map(|field| field.kind.shape()) {
-        if known.insert(shape.what) {
-            found.push(shape);
-            found.extend(inner(shape, known));
+        match known.insert(title(shape), shape) {
+            Some(other) => assert!(std::ptr::eq(other, shape), "two mappings are called {}", shape.what),
+            None => {
+                found.push(shape);
+                found.extend(inner(shape, known));
+            }
         }
     }
     found

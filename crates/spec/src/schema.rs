@@ -5,7 +5,7 @@ mod tests;
 
 use serde_json::{Map, Value, json};
 
-use crate::shape::{Choice, Field, Kind, Shape};
+use crate::shape::{Choice, Field, Kind, PLANNED, Shape};
 
 /// A kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +131,10 @@ impl Shared {
 
     fn field(&mut self, field: &Field) -> Value {
         let mut value = self.kind(&field.kind);
-        value["description"] = json!(field.doc);
+        value["description"] = match field.is_planned {
+            true => json!(format!("{PLANNED} {}", field.doc)),
+            false => json!(field.doc),
+        };
         value
     }
 

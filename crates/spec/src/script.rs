@@ -27,7 +27,7 @@ pub(crate) static SCRIPT: Shape = Shape {
 
 static REPLY: Shape = Shape {
     what: "a reply",
-    doc: "One rule of a script. Texts may hold templates such as `{{1}}` and `{{result.temp}}`.",
+    doc: "One rule of a script. Texts may hold templates: `{{1}}` is the first group of the `user` pattern that matched, `{{result}}` the text of the newest tool result, `{{result.temp}}` a field of it if it is JSON, `{{attempt}}` the number of the attempt.",
     fields: &[
         optional("when", Kind::Shape(&WHEN), "What it answers to; everything, if absent."),
         optional("think", Kind::Words, "What the model thinks."),
@@ -53,7 +53,7 @@ static REPLY: Shape = Shape {
 };
 
 static WHEN: Shape = Shape {
-    what: "`when`",
+    what: "`when` of a reply",
     doc: "When a reply matches. Every condition that is there has to hold.",
     fields: &[
         optional(

@@ -25,6 +25,8 @@ pub(crate) struct Field {
     pub(crate) kind: Kind,
     /// One sentence for whoever edits it.
     pub(crate) doc: &'static str,
+    /// Whether it is planned, and does nothing in this version.
+    pub(crate) is_planned: bool,
 }
 
 /// What a value may be.
@@ -109,12 +111,20 @@ pub(crate) const fn required(
     kind: Kind,
     doc: &'static str,
 ) -> Field {
-    Field { name, required: Some(example), kind, doc }
+    Field { name, required: Some(example), kind, doc, is_planned: false }
 }
 
 pub(crate) const fn optional(name: &'static str, kind: Kind, doc: &'static str) -> Field {
-    Field { name, required: None, kind, doc }
+    Field { name, required: None, kind, doc, is_planned: false }
 }
+
+/// A field that may be written down, and does nothing in this version.
+pub(crate) const fn planned(name: &'static str, kind: Kind, doc: &'static str) -> Field {
+    Field { name, required: None, kind, doc, is_planned: true }
+}
+
+/// What people are told before the sentence about something planned.
+pub(crate) const PLANNED: &str = "Planned, not in this version.";
 
 /// The words of a table.
 pub(crate) fn words<T>(table: &'static [(&'static str, T)]) -> Vec<&'static str> {

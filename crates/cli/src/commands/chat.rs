@@ -22,8 +22,10 @@ use crate::host::Host;
 use crate::input::Input;
 use crate::output::Out;
 use crate::piped::{self, Piped, Waits};
+use crate::planned;
 use crate::project::ProjectArgs;
-use crate::report::Outcome;
+use crate::report::{Failure, Outcome};
+use crate::show::printable;
 use crate::turn::{Given, Start, Talk, Words};
 use crate::which;
 use crate::workbench::ToolArgs;
@@ -156,7 +158,19 @@ struct Chat<'a> {
 /// Runs a chat.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     // What is wrong with the agent's files is shown with their lines, before anything is made.
-    let built = args.project.build().await?;
+    let built = match args.project.build().await {
+        Err(Failure::Problems(problems)) if problems.are_of_others_than(&args.agent) => {
+            context.out.note(format_args!(
+                "these files are not those of `{}`: all agents of a project are built together, so that one mistake stops them all",
+                printable(&args.agent)
+            ));
+            return Err(Failure::Problems(problems));
+        }
+        built => built?,
+    };
+    for (variable, why) in planned::variables() {
+        context.out.warn(format_args!("{variable} is set and not used: {why}"));
+    }
     let agents = ProjectAgents::new(&args.project.directory, &context.data_dir, &args.tools)
         .with_iterations(args.max_iterations);
     let model = agents.runnable(&built, &args.agent)?.agent.model;

@@ -1,14 +1,17 @@
 //! `weir deploy` and `weir rollback`: which build new sessions begin with. A server that runs takes it up at once; sessions
 //! finish on what they began with.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use weir_engine::{Deploy, DeployError, DeploymentMade, Deployments};
-use weir_types::Hash;
+use weir_types::{Explain, Fault, Hash};
 
 use crate::agents::Makings;
 use crate::commands::Context;
 use crate::report::Outcome;
 use crate::served::{Served, Sticks};
+use crate::show::shell;
 use crate::store::Store;
 use crate::workbench::ToolArgs;
 
@@ -30,7 +33,32 @@ pub(crate) struct Args {
 /// The arguments of `weir rollback`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct RollbackArgs {}
+pub(crate) struct RollbackArgs {
+    /// A build, by mistake: going back leads to the one before.
+    #[arg(hide = true, value_name = "HASH")]
+    manifest: Option<String>,
+}
+
+/// A rollback to a build of one's choice is a deployment.
+#[derive(Debug, thiserror::Error)]
+#[error("`weir rollback` goes back to the build that was deployed before, and takes no build")]
+struct WrongWay {
+    manifest: String,
+}
+
+impl Explain for WrongWay {
+    fn code(&self) -> &'static str {
+        "cli::usage"
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        format!("`weir deploy {}` deploys that one", shell(&self.manifest)).into()
+    }
+
+    fn fault(&self) -> Fault {
+        Fault::Input
+    }
+}
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -52,7 +80,10 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
 }
 
 /// Deploys what was deployed before.
-pub(crate) async fn rollback(context: &mut Context) -> Outcome {
+pub(crate) async fn rollback(args: RollbackArgs, context: &mut Context) -> Outcome {
+    if let Some(manifest) = args.manifest {
+        return Err(WrongWay { manifest }.into());
+    }
     let store = context.store().await?;
     let made = back(&store, context).await;
     store.close().await;

@@ -33,15 +33,16 @@ const FILES: [(&str, &str); 11] = [
     ("agents/helper/SOUL.md", include_str!("../../templates/init/agents/helper/SOUL.md")),
     ("agents/editor/spec.yaml", include_str!("../../templates/init/agents/editor/spec.yaml")),
     ("tools/count_words.ts", include_str!("../../templates/init/tools/count_words.ts")),
-    ("loops/morning.yaml", include_str!("../../templates/init/loops/morning.yaml")),
     ("models/helper.yaml", include_str!("../../templates/init/models/helper.yaml")),
     ("models/editor.yaml", include_str!("../../templates/init/models/editor.yaml")),
     ("tests/helper.yaml", include_str!("../../templates/init/tests/helper.yaml")),
     // Last come the files that somebody may have already: a repository without them is as good a place.
+    (TSCONFIG, include_str!("../../templates/init/tsconfig.json")),
     (GITIGNORE, include_str!("../../templates/init/gitignore")),
     (README, include_str!("../../templates/init/README.md")),
 ];
 
+const TSCONFIG: &str = "tsconfig.json";
 const GITIGNORE: &str = ".gitignore";
 const README: &str = "README.md";
 
@@ -68,7 +69,8 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
 
 fn files(directory: &Path) -> Vec<NewFile> {
     let name = project_name(directory);
-    let optional = |path: &str| [GITIGNORE, README].contains(&path) && directory.join(path).exists();
+    let optional =
+        |path: &str| [TSCONFIG, GITIGNORE, README].contains(&path) && directory.join(path).exists();
     let wanted = FILES.iter().filter(|(path, _)| !optional(path));
     wanted.map(|(path, text)| NewFile::from_template(*path, text, &[("name", &name)])).collect()
 }

@@ -15,6 +15,7 @@ use crate::commands::Context;
 use crate::commands::serve::tell_loops;
 use crate::compiling;
 use crate::paint::Paint;
+use crate::planned;
 use crate::problems::Problems;
 use crate::project::{self, ProjectArgs};
 use crate::report::{Failure, Outcome};
@@ -66,6 +67,7 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
         is_good: false,
         remarks: String::new(),
     };
+    planned::log_variables();
     let (reloading, looks) = reloading.begin(prepared.began).await?;
     prepared.run(reloading.watch(looks)).await
 }

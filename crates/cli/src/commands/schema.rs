@@ -1,5 +1,7 @@
 //! `weir schema`: what can be written in a project's files, as JSON Schema.
 
+use weir_spec::Document;
+
 use crate::commands::Context;
 use crate::report::Outcome;
 use crate::schemas;
@@ -8,8 +10,9 @@ const HELP: &str = "\
 Examples:
   weir schema agent > agent.schema.json
   weir schema loop | jq '.properties | keys'
+  weir schema types > weir.d.ts
 
-`weir build` keeps all of them in .weir/schema/. Editors that use the YAML language server find one by the first line
+`weir build` keeps all of them in .weir/schema/, where the tsconfig.json of `weir init` finds the types. Editors that use the YAML language server find one by the first line
 of a file, such as:
   # yaml-language-server: $schema=../../.weir/schema/agent.json";
 
@@ -35,21 +38,19 @@ enum Which {
     Script,
     /// `tests/NAME.yaml`.
     Tests,
-}
-
-impl From<Which> for weir_spec::Document {
-    fn from(which: Which) -> Self {
-        match which {
-            Which::Project => Self::Project,
-            Which::Agent => Self::Agent,
-            Which::Loop => Self::Loop,
-            Which::Script => Self::Script,
-            Which::Tests => Self::Tests,
-        }
-    }
+    /// `tools/NAME.ts`: what TypeScript tools have, as TypeScript declarations.
+    Types,
 }
 
 /// Prints one.
 pub(crate) fn run(args: &Args, context: &mut Context) -> Outcome {
-    context.out.bytes(schemas::text(args.document.into()).as_bytes())
+    let text = match args.document {
+        Which::Project => schemas::text(Document::Project),
+        Which::Agent => schemas::text(Document::Agent),
+        Which::Loop => schemas::text(Document::Loop),
+        Which::Script => schemas::text(Document::Script),
+        Which::Tests => schemas::text(Document::Tests),
+        Which::Types => schemas::TYPES.to_owned(),
+    };
+    context.out.bytes(text.as_bytes())
 }

@@ -16,6 +16,7 @@ use weir_types::{Explain, Hash};
 
 use crate::agents::{AgentError, missing_keys};
 use crate::commands::Context;
+use crate::planned;
 use crate::report::Outcome;
 use crate::served::{Served, Sticks};
 use crate::serving::{ServerArgs, ms, prepare};
@@ -55,6 +56,7 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     let prepared = prepare(&args.server, &directory, Sticks::ToItsBuild, context).await?;
     let (served, journal) = (prepared.served.clone(), Arc::clone(&prepared.journal));
     let deployments = deployed(args, &served, &*journal, context.identity.real()).await?;
+    planned::log_variables();
     tell_deployed(&served, prepared.began);
     tell_newer(&served, &context.data_dir).await;
     prepared.run(follow(served, journal, deployments)).await

@@ -27,10 +27,10 @@ fn a_new_project_works_at_once() {
       agents/helper/SOUL.md
       agents/editor/spec.yaml
       tools/count_words.ts
-      loops/morning.yaml
       models/helper.yaml
       models/editor.yaml
       tests/helper.yaml
+      tsconfig.json
       .gitignore
       README.md
 
@@ -58,7 +58,7 @@ fn a_new_project_works_at_once() {
     assert_snapshot!(weir.mask(&followed), @"
     exit 0
     -- stdout
-    ✓ built 2 agents, 1 loop, 1 tool source (7.4 KB)
+    ✓ built 2 agents, 1 tool source (7.2 KB)
       [hash]
     Let me look at the clock.
     It is [time] .
@@ -77,23 +77,35 @@ fn a_new_project_works_at_once() {
     assert_eq!(document["diagnostics"], serde_json::json!([]));
 }
 
-/// What a loop is to do can be done by whom it runs as: nobody is there to ask when it fires.
 #[test]
-fn the_loop_of_a_new_project_may_do_what_it_is_told() {
+fn the_account_of_a_new_project_may_use_its_agents() {
     let weir = Weir::new();
     weir.ok(&["init"]);
-    let instruction = "Good morning. What time is it?";
-    let told = std::fs::read_to_string(weir.path().join("loops/morning.yaml")).unwrap();
-    assert!(told.contains(instruction), "{told}");
-    for said in [instruction, "count: a low dam", "review: a low dam"] {
-        let told = weir.json(&["chat", "helper", "-m", said, "--as", "serviceaccount:morning-bot"]);
+    for said in ["What time is it?", "count: a low dam", "review: a low dam"] {
+        let told = weir.json(&["chat", "helper", "-m", said, "--as", "serviceaccount:digest-bot"]);
         let answer = told["answer"].as_str().unwrap();
         assert!(!answer.contains("blocked") && !answer.contains("{{"), "{said}: {answer}");
     }
     for agent in ["helper", "editor"] {
-        let listed = weir.ok(&["tools", "list", agent, "--as", "serviceaccount:morning-bot"]);
-        assert!(!listed.contains("none"), "{listed}");
+        let listed = weir.ok(&["tools", "list", agent, "--as", "serviceaccount:digest-bot"]);
+        assert!(!listed.contains("none") && !listed.contains("denied"), "{listed}");
     }
+}
+
+/// The comments of the scaffold say how a real model is used. Its tests go on without key and network.
+#[test]
+fn a_new_project_passes_its_tests_with_a_real_model() {
+    let weir = Weir::new();
+    weir.ok(&["init"]);
+    let path = weir.path().join("agents/helper/spec.yaml");
+    let spec = std::fs::read_to_string(&path).unwrap();
+    let real = spec.replace("model: scripted/helper", "model: anthropic/claude-sonnet-4-5");
+    assert_ne!(real, spec);
+    std::fs::write(&path, real).unwrap();
+    let built = weir.run(&["build"]);
+    assert_eq!((built.code, built.stderr.as_str()), (0, ""), "{built}");
+    let tested = weir.run(&["test"]);
+    assert_eq!(tested.code, 0, "{tested}");
 }
 
 #[test]
@@ -184,6 +196,36 @@ hooks: { pre_append: [{ script: hooks/check.ts }] }
     assert!(!weir.path().join("loops/morning.yaml").exists());
 }
 
+/// The declarations for editors name what a script really has.
+#[test]
+fn the_types_of_tools_are_kept_for_editors_and_name_what_there_is() {
+    let weir = Weir::new();
+    weir.ok(&["init"]);
+    let types = weir.ok(&["schema", "types"]);
+    assert_eq!(types, std::fs::read_to_string(weir.data().join("schema/weir.d.ts")).unwrap());
+    let config = std::fs::read_to_string(weir.path().join("tsconfig.json")).unwrap();
+    let config: serde_json::Value = serde_json::from_str(&config).unwrap();
+    assert_eq!(config["files"], serde_json::json!([".weir/schema/weir.d.ts"]));
+    let declared = types.lines().filter_map(|line| {
+        let rest = ["declare class ", "declare function ", "declare const "]
+            .iter()
+            .find_map(|word| line.strip_prefix(word))?;
+        rest.split(|c: char| !c.is_alphanumeric()).next()
+    });
+    let declared: Vec<&str> = declared.collect();
+    assert!(declared.contains(&"fetch") && declared.len() > 15, "{declared:?}");
+    let names = serde_json::to_string(&declared).unwrap();
+    weir.write(
+        "tools/names.ts",
+        &format!("import {{ defineTool }} from 'weir';\nexport default defineTool({{ name: 'names', description: 'd', execute: () => {names}.filter((name) => typeof (globalThis as any)[name] === 'undefined') }});\n"),
+    );
+    weir.write(
+        "agents/a/spec.yaml",
+        "name: a\nmodel: offline/echo\ntools: [{ name: tools/names, access: read }]\n",
+    );
+    assert_eq!(weir.ok(&["tools", "call", "a", "names"]).trim(), "[]");
+}
+
 #[test]
 fn schemas_are_printed_and_kept_for_editors() {
     let weir = Weir::new();
@@ -196,13 +238,7 @@ fn schemas_are_printed_and_kept_for_editors() {
         assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
     }
     // The first line of every file that `init` makes names a schema that is there.
-    for file in [
-        "weir.yaml",
-        "agents/helper/spec.yaml",
-        "loops/morning.yaml",
-        "models/helper.yaml",
-        "tests/helper.yaml",
-    ] {
+    for file in ["weir.yaml", "agents/helper/spec.yaml", "models/helper.yaml", "tests/helper.yaml"] {
         let path = weir.path().join(file);
         let text = std::fs::read_to_string(&path).unwrap();
         let schema = text.lines().next().unwrap().split("$schema=").nth(1).unwrap();

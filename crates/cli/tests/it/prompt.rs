@@ -135,7 +135,7 @@ fn files_that_cannot_be_read() {
     -- stderr
     error[spec::too-large]: the file has 1048577 bytes; 1048576 are the most
        ╭─[agents/helper/SOUL.md:1:1]
-     1 │ xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+     1 │ xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
        · ─
        ╰────
     help: is it the right file? long texts belong into files of their own, beside the spec
@@ -146,7 +146,7 @@ fn files_that_cannot_be_read() {
     -- stderr
     error[spec::too-large]: the file has 1048577 bytes; 1048576 are the most
        ╭─[agents/helper/SOUL.md:1:1]
-     1 │ xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+     1 │ xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
        · ─
        ╰────
     help: is it the right file? long texts belong into files of their own, beside the spec

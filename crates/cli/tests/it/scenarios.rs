@@ -176,6 +176,12 @@ fn a_recorded_session_is_a_test() {
     assert_snapshot!(weir.show(&["test"]), @"
     exit 2
     -- stderr
+    warning[spec::no-instructions]: nothing says what the agent `helper` is: its system prompt is empty
+       ╭─[agents/helper/spec.yaml:1:7]
+     1 │ name: helper
+       ·       ───┬──
+       ·          ╰── add a `description`, or a SOUL.md beside the spec
+       ╰────
     warning[spec::unused-script]: no agent and no test uses the model `scripted/demo`
        at models/demo.yaml:1:1
     help: write `model: scripted/demo` in a spec or a test, or remove the file
@@ -186,7 +192,7 @@ fn a_recorded_session_is_a_test() {
        ·        ─────────────
        ╰────
     help: record it: `weir export --stream session:ID > tests/recordings/gone.jsonl`
-    error: 1 error, 1 warning
+    error: 1 error, 2 warnings
     ");
     weir.write("tests/recorded.yaml", &expected.replace("model: recorded/clock\n", ""));
     assert_snapshot!(weir.show(&["test"]), @"

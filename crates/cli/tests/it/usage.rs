@@ -239,3 +239,64 @@ fn completions_know_every_command() {
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "streams");
     assert_eq!(weir.error(&["completions", "tcsh"]), (2, "cli::usage".to_owned()));
 }
+
+#[test]
+fn a_planned_command_is_not_taken_for_another_one() {
+    let weir = Weir::new();
+    assert_snapshot!(weir.show(&["search", "words"]), @"
+    exit 2
+    -- stderr
+    error: `weir search` is planned, and not in this version
+    help: `weir --help` lists the commands of this version
+    ");
+    assert_snapshot!(weir.show(&["session", "merge", "--json"]), @r#"
+    exit 2
+    -- stderr
+    {"error":{"code":"cli::planned","message":"`weir session merge` is planned, and not in this version","help":"`weir --help` lists the commands of this version"}}
+    "#);
+    assert_snapshot!(weir.show(&["rollback", "4f1c"]), @"
+    exit 2
+    -- stderr
+    error: `weir rollback` goes back to the build that was deployed before, and takes no build
+    help: `weir deploy 4f1c` deploys that one
+    ");
+}
+
+#[test]
+fn variables_that_do_nothing_yet_are_named() {
+    let weir = Weir::new();
+    weir.write("agents/helper/spec.yaml", "name: helper\nmodel: offline/echo\n");
+    let set = [
+        ("WEIR_MANAGED", "0"),
+        ("WEIR_CANARY_PCT", "5"),
+        ("TRACE_BACKEND", "otlp"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://x"),
+    ];
+    let mut command = weir.command();
+    command.args(["chat", "helper", "-m", "hello"]).envs(set);
+    let ran = crate::weir::Ran::from(command.output().unwrap());
+    assert_eq!(ran.code, 0, "{ran}");
+    assert_snapshot!(weir.mask(&ran.stderr), @"
+    warning: OTEL_EXPORTER_OTLP_ENDPOINT is set and not used: this version exports no traces
+    warning: TRACE_BACKEND is set and not used: this version keeps no traces
+    warning: WEIR_MANAGED is set and not used: this version has no managed lane, so it switches nothing on or off: every session runs in this process
+    warning: WEIR_CANARY_PCT is set and not used: this version has no managed lane, so no session is sent to one
+    session [id]
+    ");
+    // What is empty is not set.
+    let mut command = weir.command();
+    let ran = command.args(["chat", "helper", "-m", "hello"]).env("WEIR_MANAGED", "").output().unwrap();
+    assert!(!String::from_utf8_lossy(&ran.stderr).contains("WEIR_MANAGED"));
+}
+
+#[test]
+fn a_mistake_of_another_agent_is_told_as_one() {
+    let weir = Weir::new();
+    weir.write("agents/helper/spec.yaml", "name: helper\nmodel: offline/echo\n");
+    weir.write("agents/other/spec.yaml", "name: other\nmodle: offline/echo\n");
+    let said = weir.run(&["chat", "helper", "-m", "hello"]);
+    assert_eq!(said.code, 2, "{said}");
+    assert!(said.stderr.contains("these files are not those of `helper`"), "{said}");
+    let said = weir.run(&["chat", "other", "-m", "hello"]);
+    assert!(!said.stderr.contains("these files are not those"), "{said}");
+}

@@ -45,7 +45,7 @@ fn project(files: &[(&'static str, String)]) -> Project {
 
 async fn hash(project: &Project) -> Hash {
     let built = project.build(Mode::Offline).await;
-    assert_eq!(built.diagnostics, []);
+    assert!(built.diagnostics.iter().all(|told| told.code == "spec::not-yet"), "{:?}", built.diagnostics);
     built.built.unwrap().hash
 }
 

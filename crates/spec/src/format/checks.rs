@@ -64,19 +64,55 @@ pub(super) fn principal(text: &str) -> Checked {
 }
 
 pub(super) fn schedule(text: &str) -> Checked {
-    let help = "write minute, hour, day, month and weekday, like `0 9 * * MON-FRI`";
+    let help = SCHEDULE_HELP;
     let refuse = |message: String, help: &str| {
         Err(Trouble { code: "spec::bad-schedule", message, help: help.to_owned(), hide: false })
     };
     let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
     let cron = match parser.parse(text) {
         Ok(cron) => cron,
-        Err(_) => return refuse(format!("`{}` is no cron expression", excerpt(text)), help),
+        Err(_) => return refuse(bad_part(&parser, text), help),
     };
     if ever_fires(&cron.pattern) {
         return Ok(());
     }
     refuse(format!("`{}` never fires", excerpt(text)), "no such day exists; check day and month")
+}
+
+const SCHEDULE_HELP: &str = "write minute, hour, day, month and weekday, like `0 9 * * MON-FRI`";
+
+/// The fields of a cron expression, and their values.
+const CRON_FIELDS: [(&str, &str); 6] = [
+    ("a second", "seconds are from 0 to 59"),
+    ("a minute", "minutes are from 0 to 59"),
+    ("an hour", "hours are from 0 to 23"),
+    ("a day", "days are from 1 to 31"),
+    ("a month", "months are from 1 to 12, or JAN to DEC"),
+    ("a weekday", "weekdays are from 0 to 7, or SUN to SAT"),
+];
+
+/// What is wrong with a cron expression that cannot be read: the number of its fields, or the first field that cannot be read
+/// beside `*` in all others.
+fn bad_part(parser: &CronParser, text: &str) -> String {
+    let fields: Vec<&str> = text.split_whitespace().collect();
+    let shown = excerpt(text);
+    let known = match fields.len() {
+        5 => &CRON_FIELDS[1..],
+        6 => &CRON_FIELDS[..],
+        1 if text.starts_with('@') => return format!("`{shown}` is no name of a schedule"),
+        count => return format!("`{shown}` is no cron expression: it has {count} fields, not 5"),
+    };
+    let is_bad = |at: usize| {
+        let alone = (0..fields.len()).map(|each| if each == at { fields[at] } else { "*" });
+        parser.parse(&alone.collect::<Vec<_>>().join(" ")).is_err()
+    };
+    match (0..fields.len()).find(|at| is_bad(*at)) {
+        Some(at) => {
+            let (what, values) = known[at];
+            format!("`{}` in `{shown}` is not {what}: {values}", excerpt(fields[at]))
+        }
+        None => format!("`{shown}` is no cron expression"),
+    }
 }
 
 /// Whether there is a day at all. Dates and weekdays come together again after 28 years.

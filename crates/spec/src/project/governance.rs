@@ -14,7 +14,7 @@ use crate::rules::{
     Budget, Condition, Example, Examples, Hold, Hook, HookAction, Hooks, Lane, Mode, Rollback, Routing, Rule,
     Scope, Test, Verdict,
 };
-use crate::shape::{Choice, Kind, Shape, optional, required, words};
+use crate::shape::{Choice, Kind, Shape, optional, planned, required, words};
 
 pub(super) static RULE: Shape = Shape {
     what: "a rule",
@@ -152,7 +152,7 @@ pub(super) static HOOKS: Shape = Shape {
             Kind::List(&Kind::Shape(&HOOK)),
             "May refuse what comes from outside, before it is written down. They are asked in this order, and one that fails refuses.",
         ),
-        optional("post_append", Kind::List(&Kind::Shape(&HOOK)), "React to an event."),
+        planned("post_append", Kind::List(&Kind::Shape(&HOOK)), "React to an event."),
     ],
     choice: Choice::Free,
     instead: &[],

@@ -16,6 +16,8 @@ use crate::server::McpServer;
 
 pub(super) fn check(check: &mut Check<'_>) {
     rules(check);
+    not_yet(check);
+    silent_agents(check);
     // What is wrong with a file may hide whom it names. A warning that may be false is none.
     if check.is_whole {
         grants(check);
@@ -72,6 +74,45 @@ fn grants(check: &mut Check<'_>) {
             let help =
                 "give it a variable, as in `env: { TOKEN: \"env:NAME\" }` in the agent's entry".to_owned();
             warn(check, "spec::unused-credential", PROJECT_FILE, server.server.span, message, help);
+        }
+    }
+}
+
+/// Files that are read, and that nothing runs yet. Fields are told where they are checked.
+fn not_yet(check: &mut Check<'_>) {
+    let (sources, names) = (check.sources, check.names);
+    for spec in sources.loops.values() {
+        let message = format!("loops are planned and not in this version: `{}` never fires", spec.name.value);
+        let help = "it is checked and kept in the build; until then, start it from elsewhere, as with cron and `weir chat`";
+        warn(check, "spec::not-yet", &spec.file, spec.name.span, message, help.to_owned());
+    }
+    for path in &names.projections {
+        let message = format!("projections are planned and not in this version: `{path}` never runs");
+        warn(
+            check,
+            "spec::not-yet",
+            path,
+            Span::START,
+            message,
+            "remove it, or keep it for later".to_owned(),
+        );
+    }
+}
+
+/// Agents whose model is told nothing about what they are. Models without a network read no prompt.
+fn silent_agents(check: &mut Check<'_>) {
+    let sources = check.sources;
+    for agent in sources.agents.values() {
+        let reads_prompts = agent
+            .model
+            .as_ref()
+            .is_some_and(|model| !matches!(model.card.wire, Wire::Scripted | Wire::Echo | Wire::Replay));
+        if reads_prompts && agent.spec.description.trim().is_empty() && agent.identity.is_empty() {
+            let name = &agent.spec.name;
+            let message =
+                format!("nothing says what the agent `{}` is: its system prompt is empty", name.value);
+            let help = "add a `description`, or a SOUL.md beside the spec".to_owned();
+            warn(check, "spec::no-instructions", &agent.spec.file, name.span, message, help);
         }
     }
 }

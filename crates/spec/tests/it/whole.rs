@@ -25,7 +25,20 @@ fn shown(value: &impl std::fmt::Debug) -> String {
 #[test]
 fn a_whole_project_has_no_problem() {
     let reading = read(&whole(), &catalog());
-    assert_eq!(reading.diagnostics, []);
+    // But for what nothing runs yet, which is named.
+    let told: Vec<String> =
+        reading.diagnostics.iter().map(|told| format!("{} {}", told.code, told.message)).collect();
+    let not_yet = |what: &str| format!("spec::not-yet {what}");
+    assert_eq!(
+        told,
+        [
+            not_yet("loops are planned and not in this version: `daily-digest` never fires"),
+            not_yet("loops are planned and not in this version: `hourly` never fires"),
+            not_yet("`post_append` of `hooks` is planned and not in this version"),
+            not_yet("`knowledge` of a project is planned and not in this version"),
+            not_yet("`routing` of a project is planned and not in this version"),
+        ]
+    );
     let sources = reading.sources;
     let names: Vec<&String> = sources.agents.keys().chain(sources.loops.keys()).collect();
     assert_eq!(names, ["helper", "researcher", "daily-digest", "hourly"]);
