@@ -57,6 +57,12 @@ impl DirBlobs {
         Ok(Self { layout: Arc::new(Layout::new(root)), commits })
     }
 
+    /// The store at `root`, whether or not the directory is there: without it there are no blobs. Makes nothing.
+    pub fn existing(root: PathBuf) -> Self {
+        let commits = Arc::new(Semaphore::new(COMMITS_MAX));
+        Self { layout: Arc::new(Layout::new(root)), commits }
+    }
+
     /// Where the blob `hash` is, or would be.
     pub fn path(&self, hash: Hash) -> PathBuf {
         self.layout.path(hash)

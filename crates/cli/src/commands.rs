@@ -71,6 +71,13 @@ impl Context {
         self.open_store(IfAbsent::Create).await
     }
 
+    /// Opens the data directory for a command that only reads; it need not be writable.
+    pub(crate) async fn store_to_read(&self) -> Outcome<Store> {
+        let store = Store::open_to_read(&self.data_dir).await?;
+        store.tell_findings(&self.data_dir, &self.out);
+        Ok(store)
+    }
+
     /// Opens the data directory, and tells what was found on the way.
     pub(crate) async fn open_store(&self, if_absent: IfAbsent) -> Outcome<Store> {
         let store = Store::open(&self.data_dir, if_absent).await?;

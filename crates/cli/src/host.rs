@@ -36,6 +36,8 @@ pub(crate) struct Host {
     pub(crate) blobs: Arc<dyn Blobs>,
     /// What its agents' tools are made with, if they have any.
     pub(crate) bench: Option<Workbench>,
+    /// Where this process is registered if the data directory is only read.
+    pub(crate) _elsewhere: Option<tempfile::TempDir>,
 }
 
 impl Host {
@@ -83,7 +85,16 @@ impl Host {
         agents: impl Agents,
         options: Options,
     ) -> Outcome<Self> {
-        let directory = data_dir.join(OWNERS);
+        let elsewhere = match journal.is_read_only() {
+            true => Some(blocking(tempfile::tempdir).await?),
+            false => None,
+        };
+        let unregistered = |path: &Path, source| EngineError::Register {
+            path: path.display().to_string(),
+            source: Arc::new(source),
+        };
+        let elsewhere = elsewhere.transpose().map_err(|source| unregistered(data_dir, source))?;
+        let directory = elsewhere.as_ref().map_or(data_dir, |directory| directory.path()).join(OWNERS);
         let path = directory.display().to_string();
         let owners = blocking(move || LockFiles::register(&directory)).await?;
         let owners = owners.map_err(|source| EngineError::Register { path, source: Arc::new(source) })?;
@@ -95,7 +106,7 @@ impl Host {
             seal: seal_of(data_dir).await?,
             options,
         };
-        Ok(Self { engine: Engine::start(setup).await?, journal, blobs, bench: None })
+        Ok(Self { engine: Engine::start(setup).await?, journal, blobs, bench: None, _elsewhere: elsewhere })
     }
 
     /// Begins nothing new, and waits until no tool is in the middle of something.

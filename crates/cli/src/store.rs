@@ -104,6 +104,20 @@ impl Store {
         }
     }
 
+    /// Opens the journal and the blobs in `directory` for a command that only reads. Where nothing can be written, such
+    /// as on a read-only medium or in the directory of another user, nothing is.
+    pub(crate) async fn open_to_read(directory: &Path) -> Outcome<Self> {
+        let here = directory.to_owned();
+        if blocking(move || is_writable(&here)).await? {
+            return Self::open(directory, IfAbsent::Fail).await;
+        }
+        let path = directory.join(JOURNAL);
+        look(directory, &path, IfAbsent::Fail)?;
+        let blobs: Arc<dyn Blobs> = Arc::new(DirBlobs::existing(directory.join(BLOBS)));
+        let journal = SqliteJournal::open_read_only(path, Arc::clone(&blobs)).await?;
+        Ok(Self { journal, blobs })
+    }
+
     /// Tells a person about damage that was found at this opening or an earlier one, and about rights that were taken
     /// away.
     pub(crate) fn tell_findings(&self, directory: &Path, out: &Out) {
@@ -126,6 +140,16 @@ impl Store {
     pub(crate) async fn close(self) {
         self.journal.close().await;
     }
+}
+
+/// Whether a journal here can be opened as usual: this user owns the directory, and may write to it.
+fn is_writable(directory: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let may = |path: &Path, what| rustix::fs::access(path, what).is_ok();
+    let me = rustix::process::geteuid();
+    let is_owner = std::fs::metadata(directory).is_ok_and(|facts| me.is_root() || facts.uid() == me.as_raw());
+    let write = rustix::fs::Access::WRITE_OK;
+    is_owner && may(directory, write | rustix::fs::Access::EXEC_OK) && may(&directory.join(JOURNAL), write)
 }
 
 /// The directories that opening makes. A journal that is refused leaves none of them behind.

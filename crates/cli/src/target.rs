@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -112,9 +112,8 @@ impl Target {
             Readers::Usual => 0o666,
             Readers::Owner => 0o600,
         };
-        let mut temporary = tempfile::Builder::new();
-        temporary.prefix(".weir-").suffix(".tmp").permissions(Permissions::from_mode(mode));
-        let file = temporary.tempfile_in(directory_of(&place)).map_err(|error| fail(plain(error)))?;
+        remove_leftovers(directory_of(&place));
+        let file = new_file(directory_of(&place), mode).map_err(fail)?;
         Ok(Self::Beside { file, path, place, existing })
     }
 
@@ -155,6 +154,48 @@ impl Target {
         let (Self::Beside { path, .. } | Self::Through { path, .. }) = self;
         TargetError::Unwritable { path: path.clone(), source }
     }
+}
+
+/// Makes an unfinished file, locked for as long as it is open: that tells others that its writer lives.
+fn new_file(directory: &Path, mode: u32) -> io::Result<NamedTempFile> {
+    let mut temporary = tempfile::Builder::new();
+    temporary.prefix(PREFIX).suffix(SUFFIX).permissions(Permissions::from_mode(mode));
+    loop {
+        let file = temporary.tempfile_in(directory).map_err(plain)?;
+        file.as_file().lock()?;
+        // Another process may have taken it for a dead one's before it was locked.
+        if file.as_file().metadata()?.nlink() > 0 {
+            return Ok(file);
+        }
+    }
+}
+
+/// What unfinished files are called; each is locked by its writer.
+pub(crate) const PREFIX: &str = ".weir-out-";
+pub(crate) const SUFFIX: &str = ".tmp";
+
+/// Removes what writers have left that were killed. Best effort: what cannot be removed is in nobody's way.
+pub(crate) fn remove_leftovers(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(PREFIX) && name.ends_with(SUFFIX) {
+            remove_if_left(&entry.path());
+        }
+    }
+}
+
+fn remove_if_left(path: &Path) {
+    // Not what a link points at, and nothing that opening would wait for.
+    let Ok(facts) = std::fs::symlink_metadata(path) else { return };
+    if !facts.is_file() && !facts.is_dir() {
+        return;
+    }
+    let Ok(file) = File::open(path) else { return };
+    if file.try_lock().is_err() {
+        return;
+    }
+    let _ = if facts.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
 }
 
 /// The system's own words: `tempfile` adds the name of a file that nobody has heard of.

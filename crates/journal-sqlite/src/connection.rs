@@ -14,6 +14,47 @@ use weir_journal::{StorageError, StorageFailure};
 pub(crate) struct Location {
     pub(crate) path: Arc<Path>,
     pub(crate) vfs: Option<Arc<str>>,
+    pub(crate) access: Access,
+}
+
+/// What may be done with the file.
+#[derive(Clone, Debug)]
+pub(crate) enum Access {
+    /// Everything.
+    Full,
+    /// Reading, with a log that others may be writing.
+    ReadOnly,
+    /// Reading a file that nobody changes, as long as that holds.
+    Unchanging(Arc<Unchanging>),
+}
+
+/// A file as it was found, without a log.
+#[derive(Debug)]
+pub(crate) struct Unchanging {
+    path: PathBuf,
+    log: PathBuf,
+    facts: FileFacts,
+}
+
+/// Device, inode, size, and the time of the last change.
+type FileFacts = (u64, u64, u64, i64, i64);
+
+impl Unchanging {
+    pub(crate) fn new(path: &Path, log: PathBuf) -> std::io::Result<Self> {
+        Ok(Self { path: path.to_owned(), log, facts: facts(path)? })
+    }
+
+    /// Whether anybody has begun to write.
+    fn has_changed(&self) -> bool {
+        let has_log = std::fs::metadata(&self.log).is_ok_and(|facts| facts.len() > 0);
+        has_log || facts(&self.path).map_or(true, |facts| facts != self.facts)
+    }
+}
+
+fn facts(path: &Path) -> std::io::Result<FileFacts> {
+    use std::os::unix::fs::MetadataExt;
+    let facts = std::fs::metadata(path)?;
+    Ok((facts.dev(), facts.ino(), facts.size(), facts.mtime(), facts.mtime_nsec()))
 }
 
 /// What a connection is for.
@@ -30,16 +71,39 @@ const BUSY_MAX: Duration = Duration::from_secs(60);
 impl Location {
     /// Opens a connection. The file is created if it is not there and this is the one that commits.
     pub(crate) fn connect(&self, role: Role) -> rusqlite::Result<Connection> {
-        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        flags.set(OpenFlags::SQLITE_OPEN_CREATE, role == Role::Commit);
-        let mut connection = match &self.vfs {
-            Some(vfs) => Connection::open_with_flags_and_vfs(&*self.path, flags, &**vfs)?,
-            None => Connection::open_with_flags(&*self.path, flags)?,
+        let mut flags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = match (&self.access, &self.vfs) {
+            (Access::Full, vfs) => {
+                flags |= OpenFlags::SQLITE_OPEN_READ_WRITE;
+                flags.set(OpenFlags::SQLITE_OPEN_CREATE, role == Role::Commit);
+                match vfs {
+                    Some(vfs) => Connection::open_with_flags_and_vfs(&*self.path, flags, &**vfs)?,
+                    None => Connection::open_with_flags(&*self.path, flags)?,
+                }
+            }
+            (Access::ReadOnly, _) => {
+                Connection::open_with_flags(&*self.path, flags | OpenFlags::SQLITE_OPEN_READ_ONLY)?
+            }
+            (Access::Unchanging(_), _) => {
+                flags |= OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+                Connection::open_with_flags(immutable_uri(&self.path), flags)?
+            }
         };
         connection.busy_handler(Some(wait_for_other_process))?;
         connection.set_prepared_statement_cache_capacity(64);
         configure(&connection, role)?;
         Ok(connection)
+    }
+
+    /// Fails if what was just read may have been changed meanwhile.
+    pub(crate) fn check_unchanged(&self) -> Result<(), StorageError> {
+        match &self.access {
+            Access::Unchanging(file) if file.has_changed() => {
+                let source = "another process has begun to write it; repeat the command".into();
+                Err(StorageError { path: self.path.to_path_buf(), what: StorageFailure::Busy, source })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What a failed statement means to the user.
@@ -59,6 +123,21 @@ impl Location {
         name.push("-wal");
         name.into()
     }
+}
+
+/// A name under which SQLite neither locks a file nor looks for its log.
+fn immutable_uri(path: &Path) -> std::ffi::OsString {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut uri = b"file://".to_vec();
+    for byte in absolute.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => uri.push(*byte),
+            other => uri.extend(format!("%{other:02X}").bytes()),
+        }
+    }
+    uri.extend(b"?immutable=1");
+    std::ffi::OsString::from_vec(uri)
 }
 
 fn configure(connection: &Connection, role: Role) -> rusqlite::Result<()> {

@@ -1,6 +1,6 @@
 //! The engine as the rest of the program sees it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use weir_journal::follow::{self, Hub, Store};
 use weir_journal::{
     Answer, AppendError, Appended, Branch, FoldVersion, Fork, ForkError, Head, Journal, Key, KeyedPart,
     ListAfter, ListFilter, Listed, Looked, NewEvent, PAGE_MAX, PAYLOAD_MAX, Part, Problem, ReadError, Report,
-    SNAPSHOT_MAX, Snapshot, StorageError, StreamSummary, Tail, VerifyProgress, rules,
+    SNAPSHOT_MAX, Snapshot, StorageError, StorageFailure, StreamSummary, Tail, VerifyProgress, rules,
 };
 use weir_types::{BranchId, Event, EventId, Hash, Kind, Position, Seq, StreamName};
 
@@ -30,7 +30,7 @@ use crate::read::Loaded;
 use crate::record::Record;
 use crate::rows::Error;
 use crate::write::{Append, Writer};
-use crate::{check, checkpoint, facts, open, record};
+use crate::{check, checkpoint, facts, open, read_only, record};
 
 /// Kibibytes of appends waiting for the commit thread; beyond that, callers wait before they queue.
 const QUEUE_KIB_MAX: usize = 64 * 1024;
@@ -53,6 +53,9 @@ pub struct SqliteJournal {
     findings: Findings,
     /// Held for as long as the file is in use.
     _lock: Option<std::fs::File>,
+    /// Removed when the journal is dropped.
+    _copy: Option<tempfile::TempDir>,
+    is_read_only: bool,
 }
 
 /// Where followers and readers get events from.
@@ -95,6 +98,23 @@ impl SqliteJournal {
         }
     }
 
+    /// Opens a journal that is there to read it. Nothing in its directory is changed, and appends are refused.
+    ///
+    /// # Errors
+    /// When the file is not ours, too new, or damaged, or cannot be read.
+    pub async fn open_read_only(path: PathBuf, blobs: Arc<dyn Blobs>) -> Result<Self, OpenError> {
+        let opened = tokio::task::spawn_blocking(move || {
+            read_only::open(&path).and_then(|opened| start(opened, blobs))
+        });
+        match opened.await {
+            Ok(result) => result.map(|mut journal| {
+                journal.is_read_only = true;
+                journal
+            }),
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+
     /// Finishes what is queued, stops the threads and closes the file. Appends after this fail.
     pub async fn close(&self) {
         self.queue.close();
@@ -110,6 +130,11 @@ impl SqliteJournal {
     /// What was found when the journal was opened.
     pub fn findings(&self) -> &Findings {
         &self.findings
+    }
+
+    /// Whether it was opened to be read.
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     /// What the engine has done since it was opened.
@@ -143,8 +168,8 @@ impl SqliteJournal {
     /// The damage found at this opening or an earlier one that no person has accepted.
     async fn open_damage(&self) -> Vec<DamageRecord> {
         let directory = open::directory_of(&self.source.location.path).to_owned();
-        if self.source.location.vfs.is_some() {
-            return Vec::new();
+        if self.is_read_only || self.source.location.vfs.is_some() {
+            return self.findings.damage.clone();
         }
         let read = tokio::task::spawn_blocking(move || DamageLog::read(&directory));
         match read.await {
@@ -167,7 +192,7 @@ impl Drop for SqliteJournal {
 
 /// Starts the threads on an opened file.
 fn start(opened: Opened, blobs: Arc<dyn Blobs>) -> Result<SqliteJournal, OpenError> {
-    let Opened { location, mut connection, lock, anchor, findings } = opened;
+    let Opened { location, mut connection, lock, anchor, findings, copy } = opened;
     let (hub, counters, reads) = (Hub::new(), Arc::<Counters>::default(), Arc::<AtomicU64>::default());
     let log_pages = Arc::new(AtomicI32::new(0));
     let pages = log_pages.clone();
@@ -218,7 +243,19 @@ fn start(opened: Opened, blobs: Arc<dyn Blobs>) -> Result<SqliteJournal, OpenErr
     let (source, room) =
         (Arc::new(Source { pool, blobs, location }), Arc::new(Semaphore::new(QUEUE_KIB_MAX)));
     let threads = Mutex::new(threads);
-    Ok(SqliteJournal { source, hub, queue, room, counters, reads, threads, findings, _lock: lock })
+    Ok(SqliteJournal {
+        source,
+        hub,
+        queue,
+        room,
+        counters,
+        reads,
+        threads,
+        findings,
+        _lock: lock,
+        _copy: copy,
+        is_read_only: false,
+    })
 }
 
 impl Source {
@@ -257,7 +294,20 @@ impl Store for Source {
 }
 
 impl SqliteJournal {
+    /// The error for a write to a journal that was opened to be read; what was opened may be a copy.
+    fn read_only(&self) -> Option<StorageError> {
+        let error = || StorageError {
+            path: self.source.location.path.to_path_buf(),
+            what: StorageFailure::ReadOnly,
+            source: "it was opened to be read".into(),
+        };
+        self.is_read_only.then(error)
+    }
+
     async fn append_all(&self, parts: Vec<Part>) -> Result<Vec<Appended>, AppendError> {
+        if let Some(error) = self.read_only() {
+            return Err(error.into());
+        }
         rules::check_limits(&parts)?;
         for event in parts.iter().flat_map(|part| &part.events).filter(|event| event.is_large()) {
             self.source.blobs.put_bytes(event.payload().clone()).await.map_err(AppendError::Blob)?;
@@ -272,6 +322,9 @@ impl SqliteJournal {
     }
 
     async fn fork_at(&self, fork: Fork) -> Result<Branch, ForkError> {
+        if let Some(error) = self.read_only() {
+            return Err(ForkError::Read(error.into()));
+        }
         let closed = || ForkError::Read(self.source.location.closed().into());
         let room = self.room.clone().acquire_owned().await.map_err(|_| closed())?;
         let (reply, answer) = oneshot::channel();
@@ -441,6 +494,9 @@ impl Journal for SqliteJournal {
     }
 
     fn put_snapshot(&self, snapshot: Snapshot) -> Answer<'_, (), AppendError> {
+        if self.is_read_only {
+            return Box::pin(std::future::ready(Ok(())));
+        }
         // A cache: when the queue is full, or the snapshot too large, it is simply not kept.
         let room = self.room.clone().try_acquire_many_owned(kib(snapshot.state.len()));
         let sent = match room {

@@ -46,6 +46,7 @@ mod pool;
 mod private;
 mod queue;
 mod read;
+mod read_only;
 mod record;
 mod rows;
 mod schema;

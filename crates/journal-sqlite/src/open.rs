@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use weir_blobs::Blobs;
 
 use crate::anchor_file::AnchorFile;
-use crate::connection::{Location, Role};
+use crate::connection::{Access, Location, Role};
 use crate::damage::{DamageLog, DamageRecord};
 use crate::open_error::OpenError;
 use crate::private::{self, NotPrivate};
@@ -40,6 +40,8 @@ pub(crate) struct Opened {
     pub(crate) lock: Option<File>,
     pub(crate) anchor: Option<AnchorFile>,
     pub(crate) findings: Findings,
+    /// A copy of the files, if that is what was opened.
+    pub(crate) copy: Option<tempfile::TempDir>,
 }
 
 /// What a person should hear about a data directory that was opened.
@@ -64,11 +66,11 @@ struct Entered {
 /// The first process to open a file holds the lock alone until it is done here: it is the one that recovers what a
 /// crash left in the log, and nobody may look at that before it is durable.
 pub(crate) fn open(path: &Path, vfs: Option<&str>) -> Result<Opened, OpenError> {
-    let location = Location { path: path.into(), vfs: vfs.map(Into::into) };
+    let location = Location { path: path.into(), vfs: vfs.map(Into::into), access: Access::Full };
     if vfs.is_some() {
         let connection = connect(&location, None, true)?;
         let findings = Findings::default();
-        return Ok(Opened { location, connection, lock: None, anchor: None, findings });
+        return Ok(Opened { location, connection, lock: None, anchor: None, findings, copy: None });
     }
     let entered = enter_directory(path)?;
     let is_cut = witness::look_at_files(path, &entered.directory, entered.is_alone)?;
@@ -83,7 +85,7 @@ pub(crate) fn open(path: &Path, vfs: Option<&str>) -> Result<Opened, OpenError> 
     lock.lock_shared().map_err(|source| OpenError::Directory { path: path.to_owned(), source })?;
     let damage = DamageLog::read(&directory).map(DamageLog::into_open).unwrap_or_default();
     let findings = Findings { damage, narrowed_from };
-    Ok(Opened { location, connection, lock: Some(lock), anchor, findings })
+    Ok(Opened { location, connection, lock: Some(lock), anchor, findings, copy: None })
 }
 
 fn connect(location: &Location, entered: Option<&Entered>, is_alone: bool) -> Result<Connection, OpenError> {
@@ -185,7 +187,7 @@ fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-fn refuse(location: &Location, error: rusqlite::Error) -> OpenError {
+pub(crate) fn refuse(location: &Location, error: rusqlite::Error) -> OpenError {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::NotADatabase) => witness::not_a_database(&location.path),
         Some(rusqlite::ErrorCode::DatabaseCorrupt) => {

@@ -76,6 +76,15 @@ pub enum OpenError {
         #[source]
         source: std::io::Error,
     },
+    /// The log cannot be recovered where it is, and there is no room for a copy.
+    #[error("`{}` can only be read, and cannot be copied to be read elsewhere", .path.display())]
+    Copy {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// SQLite cannot use the file.
     #[error(transparent)]
     Storage(#[from] StorageError),
@@ -91,7 +100,7 @@ impl Explain for OpenError {
             Self::InUse { .. } => "journal::in-use",
             Self::NotOwner { .. } => "journal::not-owner",
             Self::Exposed { .. } => "journal::exposed",
-            Self::Directory { .. } | Self::Storage(_) => "journal::storage",
+            Self::Directory { .. } | Self::Copy { .. } | Self::Storage(_) => "journal::storage",
         }
     }
 
@@ -122,6 +131,11 @@ impl Explain for OpenError {
                 "make the data directory writable for this user, or choose another with `--data-dir DIR`"
                     .into()
             }
+            Self::Copy { .. } => {
+                "its log has to be recovered: make room in the directory for temporary files (TMPDIR), or copy the data \
+                 directory to where it can be written"
+                    .into()
+            }
             Self::Storage(error) => error.help(),
         }
     }
@@ -135,7 +149,7 @@ impl Explain for OpenError {
             | Self::Exposed { .. } => Fault::Input,
             Self::InUse { .. } => Fault::Conflict,
             Self::Damaged { .. } => Fault::Damaged,
-            Self::Directory { .. } => Fault::Storage,
+            Self::Directory { .. } | Self::Copy { .. } => Fault::Storage,
             Self::Storage(error) => error.fault(),
         }
     }

@@ -88,8 +88,12 @@ impl Pool {
             let _room = room;
             let mut reader = pool.take()?;
             let result = look(&mut reader);
+            let unchanged = pool.location.check_unchanged();
             pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
-            result
+            match unchanged {
+                Ok(()) => result,
+                Err(error) => Err(Error::Read(error.into())),
+            }
         })
     }
 

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 use weir_types::Hash;
 
 use crate::anchor_file::{self, AnchorFile, AnchorRecord, AnchorState};
-use crate::damage::{self, DamageKind};
+use crate::damage::{self, DamageKind, DamageRecord};
 use crate::log_check::{self, LogDamage, LogInspection};
 use crate::open_error::OpenError;
 use crate::private;
@@ -26,7 +26,8 @@ const SCHEMA_BYTES: u64 = 256 * 1024;
 /// SQLite never uses the page at this byte.
 const LOCK_BYTE: u64 = 0x4000_0000;
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+/// A file whose name is that of the journal's and a suffix.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
@@ -158,6 +159,28 @@ pub(crate) fn confirm_cut(connection: &Connection, path: &Path) -> Result<(), Op
             Err(OpenError::Damaged { path: path.to_owned(), what })
         }
     }
+}
+
+/// The error for a journal that is empty where it can only be read.
+pub(crate) fn missing(path: &Path) -> OpenError {
+    match remains(path, crate::open::directory_of(path)) {
+        Some(what) => OpenError::Damaged { path: path.to_owned(), what },
+        None => OpenError::NotAJournal { path: path.to_owned() },
+    }
+}
+
+/// What is known about the damage of a journal that is only read: what was recorded, and what the anchor tells now.
+pub(crate) fn read_findings(connection: &Connection, directory: &Path) -> Vec<DamageRecord> {
+    let recorded = damage::DamageLog::read(directory).map(damage::DamageLog::into_open);
+    let mut found = recorded.unwrap_or_default();
+    if let Ok(AnchorState::Anchored(anchored)) = anchor_file::read(&directory.join(anchor_file::FILE))
+        && let Ok(Some((kind, what))) = difference(connection, &anchored)
+    {
+        let id = found.last().map_or(0, |last| last.id) + 1;
+        let found_at = weir_journal::now();
+        found.push(DamageRecord { id, found_at, kind, what, copy: None, accepted: None });
+    }
+    found
 }
 
 /// The error for a file that SQLite does not take for a database.

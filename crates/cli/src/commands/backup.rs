@@ -18,7 +18,7 @@ use crate::output::Progress;
 use crate::report::Outcome;
 use crate::show::{count, shell, size};
 use crate::store::{BLOBS, JOURNAL, Store, blocking};
-use crate::target::{Existing, Readers, Target, directory_of, plain};
+use crate::target::{Existing, PREFIX, Readers, SUFFIX, Target, directory_of, plain};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -132,8 +132,10 @@ async fn write(
     refuse_inside(file, &context.data_dir)?;
     let target = Target::create(file, existing, Readers::Owner)?;
     // Dropped, and with it removed, whatever happens; the same disk as the archive, which must hold it anyway.
-    let scratch = tempfile::Builder::new().prefix(".weir-").suffix(".tmp").tempdir_in(directory_of(file));
+    let scratch = tempfile::Builder::new().prefix(PREFIX).suffix(SUFFIX).tempdir_in(directory_of(file));
     let scratch = scratch.map_err(|error| target.unwritable(plain(error)))?;
+    let in_use = File::open(scratch.path()).and_then(|directory| directory.lock().map(|()| directory));
+    let _in_use = in_use.map_err(|error| target.unwritable(error))?;
     let copy = scratch.path().join(JOURNAL);
     let copied = store.journal.backup_to(&copy).await;
     copied.map_err(|source| BackupError::Copy { place: directory_of(file).to_owned(), source })?;

@@ -67,7 +67,7 @@ pub(crate) enum Format {
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     let branch = branch_id(&args.stream, args.branch.as_deref())?;
     let kind: Option<Kind> = args.kind.as_deref().map(args::parse).transpose()?;
-    let store = context.store().await?;
+    let store = context.store_to_read().await?;
     let out = &mut context.out;
     let printed = if args.follow {
         follow(&store.journal, &branch, kind.as_ref(), Seq(args.after), out).await

@@ -86,6 +86,13 @@ pub(crate) async fn host(context: &Context) -> Outcome<Host> {
     host_for(context, &context.project, &ToolArgs::default(), None).await
 }
 
+/// An engine for a command that only reads.
+pub(crate) async fn host_to_read(context: &Context, project: &ProjectArgs) -> Outcome<Host> {
+    let store = context.store_to_read().await?;
+    let agents = ProjectAgents::new(&project.directory, &context.data_dir, &ToolArgs::default());
+    Host::start(store, &context.data_dir, agents).await
+}
+
 /// An engine that can run the agents of a project.
 pub(crate) async fn host_for(
     context: &Context,
@@ -100,7 +107,7 @@ pub(crate) async fn host_for(
 
 async fn print_history(args: &HistoryArgs, context: &mut Context) -> Outcome {
     let sees = context.sees(&context.project).await?;
-    let store = context.store().await?;
+    let store = context.store_to_read().await?;
     let detail = if args.all { Detail::All } else { Detail::Said };
     let printed = async {
         let address = args.session.find(&store.journal, &sees).await?;

@@ -30,7 +30,7 @@ struct View<'a> {
 
 /// Lists the streams, by name.
 pub(crate) async fn run(context: &mut Context) -> Outcome {
-    let store = context.store().await?;
+    let store = context.store_to_read().await?;
     let listed = list(&store.journal, &mut context.out).await;
     store.close().await;
     listed
@@ -102,7 +102,7 @@ struct CountView<'a> {
 /// Prints the number of events.
 pub(crate) async fn count(args: &CountArgs, context: &mut Context) -> Outcome {
     let id = branch_id(&args.stream, args.branch.as_deref())?;
-    let store = context.store().await?;
+    let store = context.store_to_read().await?;
     let branches = store.journal.branches(&id.stream).await;
     store.close().await;
     let branches = branches?;

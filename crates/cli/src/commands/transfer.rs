@@ -128,7 +128,7 @@ impl Explain for Incomplete {
 /// Writes streams as JSON Lines. They are JSON already: to standard output, `--json` changes nothing.
 pub(crate) async fn export(args: &ExportArgs, context: &mut Context) -> Outcome {
     let stream: Option<StreamName> = args.stream.as_deref().map(args::parse).transpose()?;
-    let store = context.store().await?;
+    let store = context.store_to_read().await?;
     let exported = match &args.output {
         Some(path) => export_to_file(&store, stream, path, context).await,
         None => export_to(&store, stream, tokio::io::stdout(), context).await.map_err(failed_to_stdout),
@@ -267,7 +267,7 @@ async fn checked(content: Reader, input: &Input) -> Outcome<(Reader, u64)> {
 /// again, and closer.
 async fn refuse_other_files(source: &mut (impl AsyncBufRead + Unpin)) -> Result<(), ImportError> {
     let start = source.fill_buf().await.map_err(|source| ImportError::Input { line: 1, source })?;
-    if start.is_empty() || start.starts_with(b"{") { Ok(()) } else { Err(ImportError::NotAnExport) }
+    if start.starts_with(b"{") { Ok(()) } else { Err(ImportError::NotAnExport) }
 }
 
 fn print(imported: Imported, context: &mut Context) -> Outcome {

@@ -128,7 +128,7 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
         None => None,
     };
     let given = given.as_deref().map(std::str::from_utf8).transpose().map_err(AnchorText)?;
-    let store = context.store().await?;
+    let store = context.store_to_read().await?;
     let checked = check(&store, stream, given, args.print_anchor, &context.data_dir, &context.out).await;
     store.close().await;
     let (report, taken) = checked?;

@@ -14,6 +14,8 @@ mod branch;
 mod build;
 mod carried;
 mod chat;
+mod damaged;
+mod data_dir;
 mod demo;
 mod discovery;
 mod disk;

@@ -60,7 +60,7 @@ const DAMAGED: &str = "damaged";
 /// Lists sessions, the latest first.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     let sees = context.sees(&context.project).await?;
-    let host = super::host(context).await?;
+    let host = super::host_to_read(context, &context.project).await?;
     let listed = list(args, &sees, &host, &mut context.out).await;
     host.stop().await;
     listed

@@ -22,7 +22,6 @@ use crate::project::ProjectArgs;
 use crate::report::Outcome;
 use crate::show::{self, json_on_a_terminal, size, thousands};
 use crate::which::SessionArg;
-use crate::workbench::ToolArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -150,7 +149,7 @@ struct View<'a> {
 /// Shows a session.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     let sees = context.sees(&args.project).await?;
-    let host = super::host_for(context, &args.project, &ToolArgs::default(), None).await?;
+    let host = super::host_to_read(context, &args.project).await?;
     let shown = async {
         let address = args.session.find(&*host.journal, &sees).await?;
         match args.request {
@@ -306,7 +305,7 @@ async fn request(host: &Host, address: &Address, n: usize, out: &mut Out) -> Out
 /// Prints the state of a session.
 pub(crate) async fn state(args: &StateArgs, context: &mut Context) -> Outcome {
     let sees = context.sees(&context.project).await?;
-    let host = super::host(context).await?;
+    let host = super::host_to_read(context, &context.project).await?;
     let out = &mut context.out;
     let shown = async {
         let address = args.session.find(&*host.journal, &sees).await?;
