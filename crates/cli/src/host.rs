@@ -130,6 +130,16 @@ impl Host {
     }
 }
 
+/// The seal of the snapshots in a data directory, for a command that changes nothing there.
+pub(crate) async fn existing_seal_of(data_dir: &Path) -> Outcome<SnapshotSeal> {
+    if data_dir.join(KEY).exists() {
+        return seal_of(data_dir).await;
+    }
+    let shown = data_dir.join(KEY).display().to_string();
+    let failed = |source| EngineError::Register { path: shown, source: Arc::new(source) };
+    Ok(SnapshotSeal::in_memory().map_err(failed)?)
+}
+
 /// The seal of the snapshots in a data directory. Where its key cannot be kept, snapshots last as long as this process.
 async fn seal_of(data_dir: &Path) -> Outcome<SnapshotSeal> {
     let path = data_dir.join(KEY);

@@ -54,6 +54,7 @@
 
 mod address;
 mod approvals;
+mod audit;
 mod budgets;
 pub mod conversation;
 mod credentials;
@@ -99,6 +100,7 @@ pub use approvals::{
     Answered, Approval, ApprovalError, ApprovalsPage, AskedAfter, CHILD as ASKED_BY_CHILD, DamagedSession,
     How, Pretence, why_asked,
 };
+pub use audit::audit;
 pub use budgets::{Budgets, day, scope_words};
 pub use credentials::{
     CredentialError, CredentialFile, CredentialFileError, Credentials, Entry, Given, Holder, HolderError,

@@ -17,6 +17,7 @@ use weir_journal::{
 };
 use weir_types::{BranchId, Event, EventId, Hash, Kind, Position, Seq, StreamName};
 
+use crate::check::{Depth, Scope};
 use crate::commit::{Committer, Counters, Request, Size};
 use crate::connection::Location;
 use crate::damage::{DamageLog, DamageRecord};
@@ -359,6 +360,25 @@ fn encode_now(parts: Vec<Part>) -> (Append, Size) {
     (Append { parts, records }, size)
 }
 
+impl SqliteJournal {
+    /// Checks the file, and adds what was found when it was opened.
+    fn verify_and_open_damage(
+        &self,
+        scope: Scope,
+        progress: VerifyProgress,
+    ) -> Answer<'_, Report, ReadError> {
+        let is_whole = scope.stream.is_none();
+        let checked = check::verify(&self.source.pool, &self.source.blobs, scope, progress);
+        Box::pin(async move {
+            let mut report = checked.await?;
+            if is_whole {
+                self.open_damage().await.into_iter().for_each(|record| report.note(problem(&record)));
+            }
+            Ok(report)
+        })
+    }
+}
+
 impl Journal for SqliteJournal {
     fn append(&self, parts: Vec<Part>) -> Answer<'_, Vec<Appended>, AppendError> {
         Box::pin(self.append_all(parts))
@@ -518,15 +538,16 @@ impl Journal for SqliteJournal {
         Box::pin(self.source.pool.read(move |reader| reader.snapshot(&id, &fold)))
     }
 
+    fn stored_snapshots<'a>(&'a self, branch: &'a BranchId) -> Answer<'a, Vec<Snapshot>, ReadError> {
+        let id = branch.clone();
+        Box::pin(self.source.pool.read(move |reader| reader.stored_snapshots(&id)))
+    }
+
     fn verify(&self, stream: Option<StreamName>, progress: VerifyProgress) -> Answer<'_, Report, ReadError> {
-        let is_whole = stream.is_none();
-        let checked = check::verify(&self.source.pool, &self.source.blobs, stream, progress);
-        Box::pin(async move {
-            let mut report = checked.await?;
-            if is_whole {
-                self.open_damage().await.into_iter().for_each(|record| report.note(problem(&record)));
-            }
-            Ok(report)
-        })
+        self.verify_and_open_damage(Scope { stream, depth: Depth::Full }, progress)
+    }
+
+    fn verify_quick(&self, progress: VerifyProgress) -> Answer<'_, Report, ReadError> {
+        self.verify_and_open_damage(Scope { stream: None, depth: Depth::Quick }, progress)
     }
 }

@@ -3,12 +3,12 @@
 use rusqlite::{ToSql, params};
 use weir_journal::{
     Attrs, Branch, FoldVersion, ForkPoint, Head, Key, KeyedPart, ListAfter, ListFilter, Listed, Looked,
-    Snapshot, Status, StreamSummary,
+    STORED_SNAPSHOTS_MAX, Snapshot, Status, StreamSummary,
 };
 use weir_types::{BranchId, Hash, OwnerId, Position, Seq, StreamName, Timestamp};
 
 use crate::read::Reader;
-use crate::rows::{BranchRow, HeadRow, Result, clamp, convert, corrupt, parse, timestamp, unsigned};
+use crate::rows::{BranchRow, HeadRow, Result, clamp, convert, increasing, parse, timestamp, unsigned};
 
 impl Reader {
     /// The head of a branch, in one statement: it is asked for more often than anything else.
@@ -34,13 +34,7 @@ impl Reader {
             ))
         })?;
         // An index that is damaged can lead back to where it came from, without end.
-        let mut last = after.map_or("", StreamName::as_str);
-        for (_, stream, _) in &found {
-            if stream.as_str() <= last {
-                return Err(corrupt("the index over the names of streams is out of order").into());
-            }
-            last = stream.as_str();
-        }
+        increasing("streams", after.map(StreamName::as_str), found.iter().map(|(_, name, _)| name.as_str()))?;
         let mut summaries = Vec::new();
         for (no, stream, owner) in found {
             summaries.push(match self.summary(no, stream.clone(), owner) {
@@ -157,7 +151,15 @@ impl Reader {
             "SELECT branch, status, principal, agent, title, due FROM attrs WHERE {} ORDER BY {order} LIMIT :limit",
             conditions.join(" AND ")
         );
-        Ok(self.rows.many(&sql, values.as_slice(), Row::read)?)
+        let found = self.rows.many(&sql, values.as_slice(), Row::read)?;
+        if due_before.is_some() {
+            let places =
+                found.iter().map(|row| (row.attrs.due.map_or(i64::MIN, Timestamp::as_micros), row.no));
+            increasing("attrs", Some((after_due, after_branch)), places)?;
+        } else {
+            increasing("attrs", Some(after_branch), found.iter().map(|row| row.no))?;
+        }
+        Ok(found)
     }
 
     pub(crate) fn listed(&mut self, id: &BranchId) -> Result<Option<Listed>> {
@@ -217,9 +219,11 @@ impl Reader {
         let sql = "SELECT refs.position, streams.name FROM refs JOIN events ON events.position = refs.position \
                    JOIN branches ON branches.no = events.branch JOIN streams ON streams.no = branches.stream \
                    WHERE refs.hash = ?1 AND refs.position > ?2 ORDER BY refs.position LIMIT ?3";
-        Ok(self.rows.many(sql, params![hash.as_bytes(), clamp(after.0), clamp(limit as u64)], |row| {
-            Ok((Position(unsigned(row, 0)?), parse(row, 1)?))
-        })?)
+        let key = params![hash.as_bytes(), clamp(after.0), clamp(limit as u64)];
+        let found: Vec<(Position, StreamName)> =
+            self.rows.many(sql, key, |row| Ok((Position(unsigned(row, 0)?), parse(row, 1)?)))?;
+        increasing("refs", Some(after), found.iter().map(|(position, _)| *position))?;
+        Ok(found)
     }
 
     /// Every event is asked about by itself: how many others refer to the blob, and where, makes no difference.
@@ -256,10 +260,24 @@ impl Reader {
             if let Some(found) = self.own_snapshot(&branch, &head, to, fold)? {
                 return Ok(Some(found));
             }
-            let Some(parent) = branch.parent else { return Ok(None) };
             to = to.min(branch.at);
-            branch = self.rows.branch_by_no(parent)?;
+            let Some(parent) = self.rows.parent(&branch)? else { return Ok(None) };
+            branch = parent;
         }
+    }
+
+    /// Every snapshot of a branch itself, whatever it says.
+    pub(crate) fn stored_snapshots(&mut self, id: &BranchId) -> Result<Vec<Snapshot>> {
+        let branch = self.rows.existing(id)?;
+        let sql = "SELECT fold, version, seq, chain, state FROM snapshots WHERE branch = ?1 \
+                   ORDER BY fold, version, seq LIMIT ?2";
+        let key = params![branch.no, clamp(STORED_SNAPSHOTS_MAX as u64)];
+        Ok(self.rows.many(sql, key, |row| {
+            let fold = FoldVersion { fold: row.get(0)?, version: row.get(1)? };
+            let (seq, chain) = (Seq(unsigned(row, 2)?), convert(row, 3, Hash::from_slice)?);
+            let state = row.get::<_, Vec<u8>>(4)?.into();
+            Ok(Snapshot { branch: branch.id.clone(), seq, chain, fold, state })
+        })?)
     }
 
     fn own_snapshot(

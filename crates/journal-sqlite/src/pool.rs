@@ -19,6 +19,9 @@ use crate::rows::{Error, Rows};
 /// Reads at the same time; the others wait. More would only compete for the same disk.
 const READERS_MAX: usize = 4;
 
+/// Kibibytes of pages that a connection of a check keeps, as SQLite wants them: negative.
+const PRIVATE_CACHE: i64 = -16_000;
+
 /// Opened when first needed, kept until the journal is closed.
 pub(crate) struct Pool {
     location: Location,
@@ -56,9 +59,8 @@ impl Pool {
         };
         match done {
             Ok(Ok(found)) => Ok(found),
-            Ok(Err(Error::Read(error))) => Err(error),
-            Ok(Err(Error::Sqlite(error))) => Err(self.location.explain(error).into()),
-            Err(_) => Err(self.location.closed().into()),
+            Ok(Err(error)) => Err(self.explain(error)),
+            Err(_) => Err(self.closed()),
         }
     }
 
@@ -103,6 +105,26 @@ impl Pool {
         }
         let connection = self.location.connect(Role::Read)?;
         reader(connection, self.reads.clone())
+    }
+
+    /// A connection outside of the pool, with a larger cache, for a check that reads everything.
+    pub(crate) fn private_reader(&self) -> Result<Reader, Error> {
+        let connection = self.location.connect(Role::Read)?;
+        connection.pragma_update(None, "cache_size", PRIVATE_CACHE)?;
+        reader(connection, self.reads.clone())
+    }
+
+    /// What a failed look-up means to the user.
+    pub(crate) fn explain(&self, error: Error) -> ReadError {
+        match error {
+            Error::Read(error) => error,
+            Error::Sqlite(error) => self.location.explain(error).into(),
+        }
+    }
+
+    /// The journal was closed.
+    pub(crate) fn closed(&self) -> ReadError {
+        self.location.closed().into()
     }
 
     /// Closes every connection that is not in use, and refuses new reads.

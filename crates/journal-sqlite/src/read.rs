@@ -7,7 +7,10 @@ use weir_types::{BranchId, Event, EventId, Hash, Kind, Position, Seq};
 
 use crate::block::{BLOCK, Entry};
 use crate::record::{Decoder, Payload};
-use crate::rows::{BranchRow, EVENT_COLUMNS, EventRow, HeadRow, NEWEST_POSITION, Result, Rows, clamp};
+use crate::rows::{
+    BranchRow, EVENT_COLUMNS, EventRow, HeadRow, NEWEST_POSITION, Result, Rows, clamp, contradicts,
+    increasing,
+};
 
 /// An event whose chain has been checked; a large payload is still in the blob store.
 #[derive(Debug)]
@@ -119,6 +122,7 @@ impl Reader {
             let sql =
                 "SELECT n FROM kind_blocks WHERE branch = ?1 AND kind = ?2 AND n > ?3 ORDER BY n LIMIT 1";
             let next = self.rows.one(sql, (branch.no, kind, clamp(n)), |row| row.get::<_, i64>(0))?;
+            increasing("kind_blocks", Some(clamp(n)), next)?;
             n = next.map_or(closed.max(n + 1), |next| next as u64);
         }
         Ok(())
@@ -127,14 +131,30 @@ impl Reader {
     pub(crate) fn by_id(&mut self, id: EventId) -> Result<Option<Loaded>> {
         let sql = "SELECT position FROM events WHERE id = ?1";
         let position = self.rows.one(sql, [id.to_bytes()], |row| row.get(0))?;
-        position.map(|position| self.at_position(position)).transpose()
+        let found = position.map(|position| self.at_position(position)).transpose()?;
+        if let Some(other) = found.as_ref().filter(|found| found.event.id != id) {
+            return Err(contradicts("events_id", &format!("it names event {} for {id}", other.event.id)));
+        }
+        Ok(found)
     }
 
     pub(crate) fn children(&mut self, of: EventId, after: Position, limit: usize) -> Result<Vec<Loaded>> {
         let sql = "SELECT position FROM causes WHERE cause = ?1 AND position > ?2 ORDER BY position LIMIT ?3";
         let key = (of.to_bytes(), clamp(after.0), clamp(limit as u64));
         let positions: Vec<i64> = self.rows.many(sql, key, |row| row.get(0))?;
-        positions.into_iter().map(|position| self.at_position(position)).collect()
+        increasing("causes", Some(clamp(after.0)), positions.iter().copied())?;
+        let mut found = Vec::with_capacity(positions.len());
+        for position in positions {
+            let loaded = self.at_position(position)?;
+            if loaded.event.meta.causation() != Some(of) {
+                return Err(contradicts(
+                    "causes",
+                    &format!("event {} was not caused by {of}", loaded.event.id),
+                ));
+            }
+            found.push(loaded);
+        }
+        Ok(found)
     }
 
     /// Events of all branches in order of position.
@@ -142,6 +162,7 @@ impl Reader {
         let sql =
             format!("SELECT {EVENT_COLUMNS} FROM events WHERE position > ?1 ORDER BY position LIMIT ?2");
         let rows = self.rows.many(&sql, (clamp(after.0), clamp(limit as u64)), EventRow::from_row)?;
+        increasing("events", Some(clamp(after.0)), rows.iter().map(|row| row.position))?;
         let mut chains = std::collections::HashMap::new();
         let mut found = Vec::with_capacity(rows.len());
         for row in rows {
@@ -169,17 +190,18 @@ impl Reader {
         loop {
             let head = self.rows.head(&branch)?;
             to = to.min(head.seq);
-            let (at, parent) = (branch.at, branch.parent);
+            let at = branch.at;
+            let parent = if after < at { self.rows.parent(&branch)? } else { None };
             let from = after.max(at).saturating_add(1);
             if from <= to {
                 segments.push(Segment { branch, head, from, to });
             }
             match parent {
-                Some(parent) if after < at => {
+                Some(parent) => {
                     to = to.min(at);
-                    branch = self.rows.branch_by_no(parent)?;
+                    branch = parent;
                 }
-                _ => break,
+                None => break,
             }
         }
         segments.reverse();

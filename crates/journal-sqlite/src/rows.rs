@@ -171,6 +171,28 @@ pub(crate) fn parse<T: std::str::FromStr>(row: &Row<'_>, column: usize) -> rusql
         .ok_or_else(|| rusqlite::Error::FromSqlConversionFailure(column, kind, "a name is malformed".into()))
 }
 
+/// A table or index that contradicts the rows it leads to.
+pub(crate) fn contradicts(table: &str, what: &str) -> Error {
+    Error::Sqlite(corrupt(&format!("`{table}`: {what}")))
+}
+
+/// Rows of a page increase, and follow the cursor of the page before. Otherwise a damaged index could send whoever reads
+/// page by page round in circles.
+pub(crate) fn increasing<T: PartialOrd>(
+    table: &str,
+    after: Option<T>,
+    rows: impl IntoIterator<Item = T>,
+) -> Result<()> {
+    let mut last = after;
+    for row in rows {
+        if last.is_some_and(|last| row <= last) {
+            return Err(contradicts(table, "its rows are not in order"));
+        }
+        last = Some(row);
+    }
+    Ok(())
+}
+
 /// Numbers above what SQLite can hold mean "beyond everything".
 pub(crate) fn clamp(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
@@ -230,6 +252,11 @@ impl Rows {
         self.block = None;
     }
 
+    /// Takes over kinds that were read elsewhere.
+    pub(crate) fn remember_kinds(&mut self, kinds: &HashMap<i64, Kind>) {
+        self.kinds.clone_from(kinds);
+    }
+
     pub(crate) fn stream_no(&self, name: &StreamName) -> Result<Option<i64>> {
         Ok(self.one("SELECT no FROM streams WHERE name = ?1", [name.as_str()], |row| row.get(0))?)
     }
@@ -239,7 +266,23 @@ impl Rows {
         let sql = "SELECT branches.no FROM streams JOIN branches ON branches.stream = streams.no \
                    WHERE streams.name = ?1 AND branches.name = ?2";
         let found = self.one(sql, [id.stream.as_str(), id.branch.as_str()], |row| row.get(0))?;
-        found.map(|no| self.branch_by_no(no)).transpose()
+        let found = found.map(|no| self.branch_by_no(no)).transpose()?;
+        if let Some(other) = found.as_ref().filter(|found| found.id != *id) {
+            return Err(contradicts("branches", &format!("the index names {} for {id}", other.id)));
+        }
+        Ok(found)
+    }
+
+    /// The branch that a branch was forked from; `None` for `main`.
+    pub(crate) fn parent(&mut self, branch: &BranchRow) -> Result<Option<Arc<BranchRow>>> {
+        match branch.parent {
+            None => Ok(None),
+            // A parent is older than its forks. Otherwise a lineage could be a circle.
+            Some(parent) if parent < branch.no => self.branch_by_no(parent).map(Some),
+            Some(_) => {
+                Err(branch.damaged(branch.at, "its fork pointer names a branch that cannot be its parent"))
+            }
+        }
     }
 
     /// A branch by name, which must exist.

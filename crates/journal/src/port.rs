@@ -145,6 +145,19 @@ pub trait Journal: Send + Sync + 'static {
         fold: &'a FoldVersion,
     ) -> Answer<'a, Option<Snapshot>, ReadError>;
 
-    /// Walks every chain (of one stream, or of all), every index and every blob they need.
+    /// Every remembered fold of a branch itself (not its lineage), also one that no longer fits, for a check. At most
+    /// [`STORED_SNAPSHOTS_MAX`](crate::STORED_SNAPSHOTS_MAX).
+    fn stored_snapshots<'a>(&'a self, _branch: &'a BranchId) -> Answer<'a, Vec<Snapshot>, ReadError> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Checks every event (of one stream, or of all), every blob they need, and everything by which events are found,
+    /// compared with the events in both directions.
     fn verify(&self, stream: Option<StreamName>, progress: VerifyProgress) -> Answer<'_, Report, ReadError>;
+
+    /// Checks what can be checked without decoding events: the structure of the storage, the places of all events, and
+    /// the heads of all branches. An engine that has no faster way checks everything.
+    fn verify_quick(&self, progress: VerifyProgress) -> Answer<'_, Report, ReadError> {
+        self.verify(None, progress)
+    }
 }

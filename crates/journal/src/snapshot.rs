@@ -9,6 +9,9 @@ pub const SNAPSHOT_MAX: usize = 4 * 1024 * 1024;
 /// How many snapshots of one branch and fold are kept: the newest ones by `seq`.
 pub const SNAPSHOTS_KEPT: usize = 4;
 
+/// Most snapshots of one branch, over all folds, that a check looks at.
+pub const STORED_SNAPSHOTS_MAX: usize = 32;
+
 /// Which fold made a snapshot. Another version's snapshots are never returned.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FoldVersion {

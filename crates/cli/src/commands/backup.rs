@@ -7,16 +7,18 @@ use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 use tokio::sync::watch;
-use weir_journal::StorageError;
+use weir_journal::{Journal, Problem, Report, StorageError, StorageFailure, silent};
+use weir_journal_sqlite::{Options, SqliteJournal};
 use weir_types::{Explain, Fault};
 
 use crate::commands::Context;
-use crate::output::Progress;
+use crate::output::{Out, Progress};
 use crate::report::Outcome;
-use crate::show::{count, shell, size};
+use crate::show::{count, printable, shell, size};
 use crate::store::{BLOBS, JOURNAL, Store, blocking};
 use crate::target::{Existing, PREFIX, Readers, SUFFIX, Target, directory_of, plain};
 
@@ -51,6 +53,11 @@ enum BackupError {
     },
     #[error("cannot write the archive")]
     Unwritable(#[source] io::Error),
+    /// The archive was written, and is a copy of what is there.
+    #[error(
+        "the archive was written, but it is a copy of a damaged {what}: {problems} found, the first: {first}"
+    )]
+    Damaged { what: &'static str, problems: String, first: String },
     #[error("cannot copy the journal to `{}`", .place.display())]
     Copy {
         place: PathBuf,
@@ -66,6 +73,7 @@ impl Explain for BackupError {
             Self::Inside(_) => "cli::backup-inside",
             Self::Unreadable { .. } => "cli::unreadable",
             Self::Unwritable(_) | Self::Copy { .. } => "cli::unwritable",
+            Self::Damaged { .. } => "cli::backup-damaged",
         }
     }
 
@@ -81,6 +89,9 @@ impl Explain for BackupError {
             Self::Unwritable(_) | Self::Copy { .. } => {
                 "check free space and permissions there; no partial file was left behind".into()
             }
+            Self::Damaged { .. } => {
+                "keep older backups; run `weir verify` to see all findings, and restore from a backup without any".into()
+            }
         }
     }
 
@@ -88,6 +99,7 @@ impl Explain for BackupError {
         match self {
             Self::Stdout | Self::Inside(_) => Fault::Input,
             Self::Unreadable { .. } | Self::Unwritable(_) | Self::Copy { .. } => Fault::Storage,
+            Self::Damaged { .. } => Fault::Damaged,
         }
     }
 }
@@ -107,6 +119,7 @@ struct View<'a> {
     journal_bytes: u64,
     blobs: u64,
     blob_bytes: u64,
+    sound: bool,
     restore: String,
 }
 
@@ -119,16 +132,15 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     let store = context.store().await?;
     let written = write(&store, &args.file, existing, context).await;
     store.close().await;
-    let (contents, bytes) = written?;
-    print(args, contents, bytes, context)
+    let Written { contents, bytes, report } = written?;
+    print(args, contents, bytes, report.is_sound(), context)?;
+    let Some(first) = report.problems.first() else { return Ok(()) };
+    let (problems, first) =
+        (count(report.problems.len() as u64, "problem"), printable(&first.to_string()).into_owned());
+    Err(BackupError::Damaged { what: "data directory", problems, first }.into())
 }
 
-async fn write(
-    store: &Store,
-    file: &Path,
-    existing: Existing,
-    context: &Context,
-) -> Outcome<(Contents, u64)> {
+async fn write(store: &Store, file: &Path, existing: Existing, context: &Context) -> Outcome<Written> {
     refuse_inside(file, &context.data_dir)?;
     let target = Target::create(file, existing, Readers::Owner)?;
     // Dropped, and with it removed, whatever happens; the same disk as the archive, which must hold it anyway.
@@ -137,8 +149,7 @@ async fn write(
     let in_use = File::open(scratch.path()).and_then(|directory| directory.lock().map(|()| directory));
     let _in_use = in_use.map_err(|error| target.unwritable(error))?;
     let copy = scratch.path().join(JOURNAL);
-    let copied = store.journal.backup_to(&copy).await;
-    copied.map_err(|source| BackupError::Copy { place: directory_of(file).to_owned(), source })?;
+    let report = copy_journal(store, &context.data_dir, &copy, file, &context.out).await?;
 
     let (progress, watched) = watch::channel(Contents::default());
     let (blobs, writer) = (context.data_dir.join(BLOBS), target.writer()?);
@@ -147,10 +158,93 @@ async fn write(
     let contents = archived??;
     blocking(move || {
         let bytes = target.writer()?.metadata().map(|metadata| metadata.len()).unwrap_or_default();
-        target.finish().map(|()| (contents, bytes))
+        target.finish().map(|()| Written { contents, bytes, report })
     })
     .await?
     .map_err(Into::into)
+}
+
+/// An archive, and what is wrong with what it is a copy of.
+struct Written {
+    contents: Contents,
+    bytes: u64,
+    report: Report,
+}
+
+/// Copies the journal and checks the copy, which is what will be restored, and the pages of the original. A journal that is too
+/// damaged for that is copied as it is.
+async fn copy_journal(
+    store: &Store,
+    data_dir: &Path,
+    copy: &Path,
+    file: &Path,
+    out: &Out,
+) -> Outcome<Report> {
+    let place = || directory_of(file).to_owned();
+    match store.journal.backup_to(copy).await {
+        Ok(()) => {
+            let mut report = verify_copy(copy, store, out).await;
+            // The copy has new indexes: damage to the old ones is not in it.
+            let original = store.journal.verify_quick(silent()).await?;
+            original.problems.into_iter().for_each(|problem| report.note(problem));
+            Ok(report)
+        }
+        Err(error) if error.what == StorageFailure::Corrupt => {
+            let (from, to) = (data_dir.join(JOURNAL), copy.to_owned());
+            let copied = blocking(move || copy_as_it_is(&from, &to)).await?;
+            copied.map_err(|source| BackupError::Unreadable { path: data_dir.join(JOURNAL), source })?;
+            let mut report = store.journal.verify(None, silent()).await.unwrap_or_default();
+            report.note(Problem::at_place(
+                "file `journal.db`",
+                format!("it cannot be read to its end ({error})"),
+            ));
+            Ok(report)
+        }
+        Err(source) => Err(BackupError::Copy { place: place(), source }.into()),
+    }
+}
+
+/// Copies the file and its log, byte for byte. Blocks.
+fn copy_as_it_is(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::remove_file(to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::copy(from, to)?;
+    match fs::copy(log_of(from), log_of(to)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The write-ahead log beside a journal.
+fn log_of(journal: &Path) -> PathBuf {
+    let mut name = journal.as_os_str().to_owned();
+    name.push("-wal");
+    name.into()
+}
+
+/// Checks the copied journal and every blob that its events need.
+async fn verify_copy(copy: &Path, store: &Store, out: &Out) -> Report {
+    let options = Options { path: copy.to_owned(), blobs: Arc::clone(&store.blobs), vfs: None };
+    let mut report = Report::default();
+    let journal = match SqliteJournal::open(options).await {
+        Ok(journal) => journal,
+        Err(error) => {
+            report.note(Problem::at_place("the copied journal", error.to_string()));
+            return report;
+        }
+    };
+    let progress = Mutex::new(out.progress("verifying"));
+    let watch = move |done, total| {
+        progress.lock().unwrap_or_else(PoisonError::into_inner).at(done, Some(total), "event");
+    };
+    let checked = journal.verify(None, Arc::new(watch)).await;
+    journal.close().await;
+    checked.unwrap_or_else(|error| {
+        report.note(Problem::at_place("the copied journal", error.to_string()));
+        report
+    })
 }
 
 /// An archive among the blobs would be archived by the next backup.
@@ -188,6 +282,11 @@ fn archive(
     let mut archive = tar::Builder::new(BufWriter::with_capacity(1 << 20, writer));
     let mut contents =
         Contents { journal_bytes: add(&mut archive, copy, Path::new(JOURNAL))?, ..Contents::default() };
+    // Only a journal that was copied as it is has one.
+    let log = log_of(copy);
+    if log.metadata().is_ok_and(|metadata| metadata.len() > 0) {
+        contents.journal_bytes += add(&mut archive, &log, &log_of(Path::new(JOURNAL)))?;
+    }
     for shard in entries(blobs)?.into_iter().filter(|path| has_hex_name(path, 2)) {
         for blob in entries(&shard)?.into_iter().filter(|path| has_hex_name(path, 62)) {
             let name = blob.strip_prefix(blobs).unwrap_or(&blob);
@@ -242,12 +341,12 @@ fn has_hex_name(path: &Path, digits: usize) -> bool {
     name.len() == digits && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-fn print(args: &Args, contents: Contents, bytes: u64, context: &mut Context) -> Outcome {
+fn print(args: &Args, contents: Contents, bytes: u64, sound: bool, context: &mut Context) -> Outcome {
     let Contents { journal_bytes, blobs, blob_bytes } = contents;
     let file = args.file.to_string_lossy();
     let restore = format!("mkdir restored && tar -xf {} -C restored", shell(&file));
     if context.out.json {
-        let view = View { file: &args.file, bytes, journal_bytes, blobs, blob_bytes, restore };
+        let view = View { file: &args.file, bytes, journal_bytes, blobs, blob_bytes, sound, restore };
         return context.out.document(&view);
     }
     let what = format!("the journal ({}) and {}", size(journal_bytes), count(blobs, "blob"));

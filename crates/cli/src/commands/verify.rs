@@ -16,18 +16,25 @@ use crate::input::Input;
 use crate::output::Out;
 use crate::report::Outcome;
 use crate::show::{count, printable};
-use crate::store::Store;
+use crate::store::{BLOBS, JOURNAL, Store};
 
 const EXAMPLES: &str = "\
 Examples:
   weir verify
+  weir verify --quick
   weir verify --stream notes --json
   weir verify --print-anchor > /mnt/elsewhere/anchor
   weir verify --anchor /mnt/elsewhere/anchor
 
-What it finds: any event, blob, index or branch pointer that was flipped, cut, swapped or removed.
-What it cannot find alone: a file in which somebody computed every hash anew. An anchor kept where that somebody
-cannot write finds this too, for everything older than the anchor.";
+Checked: every page, table and index of the journal; every event against its hash chain; whatever finds events
+(streams, branches, heads, kinds, keys, causes, references, attributes, snapshots) against the events; every blob and
+every build against its hash. Each finding names its file, table or index, and the stream, branch and seq where there
+is one.
+
+Not known without an anchor: whether the newest events were removed together with all that finds them, and whether a
+person who can write the file computed every hash anew. An anchor kept where that person cannot write shows both, for
+everything older than the anchor.
+Not known at all: whether the key of an idempotent append was removed from its table; events do not hold their keys.";
 
 /// An anchor has a line for each branch; one this long is of some millions.
 const ANCHOR_BYTES_MAX: usize = 1 << 30;
@@ -36,9 +43,12 @@ const ANCHOR_BYTES_MAX: usize = 1 << 30;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Only this stream.
+    /// Only the events of this stream, their blobs, and what finds them.
     #[arg(long, short)]
     stream: Option<String>,
+    /// Check pages, places and heads only, and no content: seconds instead of minutes on a large journal.
+    #[arg(long, conflicts_with_all = ["stream", "print_anchor"])]
+    quick: bool,
     /// Print the newest hash of every branch, to be kept elsewhere; only if everything is sound.
     #[arg(long, conflicts_with = "stream")]
     print_anchor: bool,
@@ -50,6 +60,8 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct View<'a> {
     sound: bool,
+    checked: &'a [&'a str],
+    not_known: &'a [&'a str],
     streams: u64,
     branches: u64,
     events: u64,
@@ -120,6 +132,46 @@ impl Explain for AnchorText {
     }
 }
 
+/// What a check covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coverage {
+    Full,
+    Stream,
+    Quick,
+    /// There is no journal.
+    Files,
+}
+
+impl Coverage {
+    fn of(args: &Args) -> Self {
+        match (&args.stream, args.quick) {
+            (Some(_), _) => Self::Stream,
+            (None, true) => Self::Quick,
+            (None, false) => Self::Full,
+        }
+    }
+
+    /// What was checked, for programs.
+    fn checked(self) -> &'static [&'static str] {
+        match self {
+            Self::Full => &["pages", "tables", "indexes", "events", "blobs", "builds"],
+            Self::Stream => &["events", "blobs"],
+            Self::Quick => &["pages", "places", "heads"],
+            Self::Files => &["blobs", "builds"],
+        }
+    }
+
+    /// What cannot be known from this check, for programs.
+    fn not_known(self, anchored: bool) -> &'static [&'static str] {
+        match self {
+            Self::Full | Self::Stream if anchored => &["removed-keys"],
+            Self::Full | Self::Stream => &["removed-keys", "removed-tail", "rewritten-journal"],
+            Self::Quick => &["removed-keys", "removed-tail", "rewritten-journal", "content"],
+            Self::Files => &["missing-blobs"],
+        }
+    }
+}
+
 /// Checks everything and says what is wrong.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     let stream: Option<StreamName> = args.stream.as_deref().map(args::parse).transpose()?;
@@ -128,14 +180,21 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
         None => None,
     };
     let given = given.as_deref().map(std::str::from_utf8).transpose().map_err(AnchorText)?;
-    let store = context.store_to_read().await?;
-    let checked = check(&store, stream, given, args.print_anchor, &context.data_dir, &context.out).await;
-    store.close().await;
-    let (report, taken) = checked?;
-    if context.out.json {
-        print_document(&report, taken.as_deref(), &mut context.out)?;
+    let asks_journal = stream.is_some() || given.is_some() || args.print_anchor || args.quick;
+    let (coverage, report, taken) = if !asks_journal && has_only_files(&context.data_dir) {
+        (Coverage::Files, check_files(&context.data_dir).await?, None)
     } else {
-        print(&report, taken.as_deref(), given.is_some(), &mut context.out)?;
+        let store = context.store_to_read().await?;
+        let checked = check(&store, stream, given, args, &context.data_dir, &context.out).await;
+        store.close().await;
+        let (report, taken) = checked?;
+        (Coverage::of(args), report, taken)
+    };
+    let said = Said { coverage, anchored: given.is_some(), report: &report, taken: taken.as_deref() };
+    if context.out.json {
+        print_document(&said, &mut context.out)?;
+    } else {
+        print(&said, &mut context.out)?;
     }
     match report.problems.len() as u64 {
         0 => Ok(()),
@@ -143,23 +202,53 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     }
 }
 
+/// What is printed.
+struct Said<'a> {
+    coverage: Coverage,
+    anchored: bool,
+    report: &'a Report,
+    taken: Option<&'a str>,
+}
+
+/// Whether a directory has no journal, but files that can be checked without one.
+fn has_only_files(data_dir: &Path) -> bool {
+    !data_dir.join(JOURNAL).exists() && (data_dir.join(BLOBS).is_dir() || data_dir.join("build").is_dir())
+}
+
+async fn check_files(data_dir: &Path) -> Outcome<Report> {
+    let mut report = Report::default();
+    if data_dir.join(BLOBS).is_dir() {
+        let blobs = crate::store::blobs(data_dir).await?;
+        outside::blobs(data_dir, &blobs, None, &mut report).await?;
+    }
+    outside::files(data_dir).await?.into_iter().for_each(|problem| report.note(problem));
+    Ok(report)
+}
+
 /// The anchor is taken first: then all that it covers is checked, whatever others append meanwhile.
 async fn check(
     store: &Store,
     stream: Option<StreamName>,
     given: Option<&str>,
-    take: bool,
+    args: &Args,
     data_dir: &Path,
     out: &Out,
 ) -> Outcome<(Report, Option<String>)> {
     let journal = &store.journal;
-    let taken = if take { Some(anchor::take(journal).await?) } else { None };
+    let taken = if args.print_anchor { Some(anchor::take(journal).await?) } else { None };
     let progress = Mutex::new(out.progress("verifying"));
     let watch = move |done, total| {
         progress.lock().unwrap_or_else(PoisonError::into_inner).at(done, Some(total), "event");
     };
-    let mut report = journal.verify(stream.clone(), Arc::new(watch)).await?;
-    if stream.is_none() {
+    let mut report = match args.quick {
+        true => journal.verify_quick(Arc::new(watch)).await?,
+        false => journal.verify(stream.clone(), Arc::new(watch)).await?,
+    };
+    if !args.quick {
+        let seal = crate::host::existing_seal_of(data_dir).await?;
+        weir_engine::audit(journal, &seal, stream.as_ref(), &mut report).await?;
+    }
+    if stream.is_none() && !args.quick {
         outside::blobs(data_dir, &store.blobs, Some(&store.journal), &mut report).await?;
         outside::files(data_dir).await?.into_iter().for_each(|problem| report.note(problem));
     }
@@ -172,47 +261,68 @@ async fn check(
     Ok((report, taken))
 }
 
-fn print_document(report: &Report, anchor: Option<&str>, out: &mut Out) -> Outcome {
-    let Report { streams, branches, events, blobs, problems } = report;
+fn print_document(said: &Said<'_>, out: &mut Out) -> Outcome {
+    let Report { streams, branches, events, blobs, problems } = said.report;
     let problems = problems.iter().map(ProblemView::from).collect();
     let (streams, branches, events, blobs) = (*streams, *branches, *events, *blobs);
-    out.document(&View { sound: report.is_sound(), streams, branches, events, blobs, problems, anchor })
+    let (checked, not_known) = (said.coverage.checked(), said.coverage.not_known(said.anchored));
+    let (sound, anchor) = (said.report.is_sound(), said.taken);
+    out.document(&View { sound, checked, not_known, streams, branches, events, blobs, problems, anchor })
 }
 
-fn print(report: &Report, taken: Option<&str>, anchored: bool, out: &mut Out) -> Outcome {
-    let Report { streams, branches, events, blobs, problems } = report;
+fn print(said: &Said<'_>, out: &mut Out) -> Outcome {
+    let Report { streams, branches, events, blobs, problems } = said.report;
     for problem in problems {
         let mark = out.paint.error("damaged").into_owned();
         out.line(format_args!("{mark}  {}", printable(&problem.to_string())))?;
     }
-    let checked = [(*streams, "stream"), (*branches, "branch"), (*events, "event"), (*blobs, "blob")];
-    let checked = checked.map(|(number, noun)| count(number, noun)).join(", ");
+    let checked = match said.coverage {
+        Coverage::Files => count(*blobs, "blob"),
+        Coverage::Full | Coverage::Stream | Coverage::Quick => {
+            let checked = [(*streams, "stream"), (*branches, "branch"), (*events, "event"), (*blobs, "blob")];
+            checked.map(|(number, noun)| count(number, noun)).join(", ")
+        }
+    };
     let sound = if problems.is_empty() { ": sound" } else { "" };
-    match taken {
+    match said.taken {
         // The anchor is the data; it alone belongs into the file that standard output may be.
         Some(anchor) => {
             out.bytes(anchor.as_bytes())?;
             out.note(format_args!("checked {checked}{sound}"));
-            out.note(format_args!("keep this anchor where nobody who can change the journal can write"));
+            out.note(format_args!("keep this anchor where a person who can change the journal cannot write"));
         }
         None => out.line(format_args!("checked {checked}{sound}"))?,
     }
-    if problems.is_empty() && taken.is_none() {
-        explain(anchored, out);
+    if problems.is_empty() && said.taken.is_none() {
+        explain(said, out);
     }
     Ok(())
 }
 
-/// What a sound journal proves, and no more.
-fn explain(anchored: bool, out: &Out) {
-    if anchored {
-        out.note(format_args!(
-            "nothing that the anchor covers was changed, removed or rewritten since it was taken"
-        ));
+/// What was checked, what that cannot show, and no more.
+fn explain(said: &Said<'_>, out: &Out) {
+    match said.coverage {
+        Coverage::Full => out.note(format_args!(
+            "checked: every page, table and index; every event against its hash chain; blobs and builds against their hashes"
+        )),
+        Coverage::Stream => out.note(format_args!(
+            "checked: the events of this stream against their hash chains, their blobs, and the tables that find them"
+        )),
+        Coverage::Quick => out.note(format_args!(
+            "checked: pages, the places of all events, heads of branches; not their content: that takes `weir verify`"
+        )),
+        Coverage::Files => {
+            return out.note(format_args!(
+                "there is no journal here: which blobs there should be is not known, only that these are whole"
+            ));
+        }
+    }
+    if said.anchored {
+        out.note(format_args!("everything that the anchor covers is there, unchanged"));
     } else {
         out.note(format_args!(
-            "nothing was flipped, cut, swapped or removed; to find a file rewritten as a whole, too, keep what \
-             `weir verify --print-anchor` prints elsewhere"
+            "not known without an anchor: whether the newest events were removed without a trace, or the file was \
+             rewritten as a whole; keep what `weir verify --print-anchor` prints elsewhere"
         ));
     }
 }

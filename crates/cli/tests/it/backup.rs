@@ -106,3 +106,53 @@ fn a_backup_is_consistent_while_others_write() {
         std::fs::remove_dir_all(weir.path().join(restored)).unwrap();
     }
 }
+
+#[test]
+fn a_backup_of_a_damaged_journal_says_so() {
+    let weir = Weir::with_notes();
+    let connection = rusqlite::Connection::open(weir.journal()).unwrap();
+    connection.execute("UPDATE events SET ts = ts + 1 WHERE position = 2", []).unwrap();
+    connection.close().unwrap();
+    let ran = weir.run(&["backup", "b.tar", "--json"]);
+    assert_eq!(ran.error(), (1, "cli::backup-damaged".to_owned()), "{ran}");
+    let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((&document["file"], &document["sound"]), (&"b.tar".into(), &false.into()));
+    assert!(
+        ran.stderr.contains("a copy of a damaged data directory") && ran.stderr.contains("seq 2"),
+        "{ran}"
+    );
+    let restored = restore(&weir, "b.tar");
+    assert_eq!(weir.ok(&["count", "--stream", "notes", "--data-dir", &restored]), "4\n");
+
+    // A blob that an event needs.
+    let weir = Weir::new();
+    weir.run_with(&["append", "--stream", "big", "--kind", "a.b", "--payload", "-"], &[7; 100_000]);
+    let hash = weir_types::Hash::of(&[7; 100_000]).to_string();
+    std::fs::remove_file(weir.data().join("blobs").join(&hash[..2]).join(&hash[2..])).unwrap();
+    assert_eq!(weir.error(&["backup", "b.tar"]), (1, "cli::backup-damaged".to_owned()));
+    assert!(weir.path().join("b.tar").exists());
+}
+
+/// A page that cannot be read at all: the files are kept as they are.
+#[test]
+fn a_journal_that_cannot_be_copied_is_kept_as_it_is() {
+    let weir = Weir::new();
+    for n in 0..40 {
+        let payload = format!("{{\"n\":{n},\"text\":\"{}\"}}", weir_types::Hash::of(&[n]));
+        weir.ok(&["append", "--stream", "notes", "--kind", "note.added", "--payload", &payload]);
+    }
+    let connection = rusqlite::Connection::open(weir.journal()).unwrap();
+    // The first leaf: opening a journal reads the last one.
+    let sql = "SELECT pageno FROM dbstat WHERE name = 'events' AND pagetype = 'leaf' ORDER BY path LIMIT 1";
+    let page: i64 = connection.query_row(sql, [], |row| row.get(0)).unwrap();
+    connection.close().unwrap();
+    let mut bytes = std::fs::read(weir.journal()).unwrap();
+    bytes[(page as usize - 1) * 4096..][..100].fill(0xff);
+    std::fs::write(weir.journal(), &bytes).unwrap();
+    let ran = weir.run(&["backup", "b.tar"]);
+    assert_eq!(ran.code, 1, "{ran}");
+    assert!(ran.stderr.contains("a copy of a damaged data directory"), "{ran}");
+    let restored = restore(&weir, "b.tar");
+    let copied = std::fs::read(weir.path().join(restored).join("journal.db")).unwrap();
+    assert_eq!(copied.len(), bytes.len());
+}

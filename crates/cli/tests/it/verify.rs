@@ -20,19 +20,21 @@ fn a_sound_journal_is_said_to_be_sound_and_no_more() {
     -- stdout
     checked 2 streams, 3 branches, 5 events, 1 blob: sound
     -- stderr
-    note: nothing was flipped, cut, swapped or removed; to find a file rewritten as a whole, too, keep what `weir verify --print-anchor` prints elsewhere
+    note: checked: every page, table and index; every event against its hash chain; blobs and builds against their hashes
+    note: not known without an anchor: whether the newest events were removed without a trace, or the file was rewritten as a whole; keep what `weir verify --print-anchor` prints elsewhere
     ");
     assert_snapshot!(weir.show(&["verify", "--json"]), @r#"
     exit 0
     -- stdout
-    {"version":1,"sound":true,"streams":2,"branches":3,"events":5,"blobs":1,"problems":[]}
+    {"version":1,"sound":true,"checked":["pages","tables","indexes","events","blobs","builds"],"not_known":["removed-keys","removed-tail","rewritten-journal"],"streams":2,"branches":3,"events":5,"blobs":1,"problems":[]}
     "#);
     assert_snapshot!(weir.show(&["verify", "--stream", "notes"]), @"
     exit 0
     -- stdout
     checked 1 stream, 2 branches, 4 events, 0 blobs: sound
     -- stderr
-    note: nothing was flipped, cut, swapped or removed; to find a file rewritten as a whole, too, keep what `weir verify --print-anchor` prints elsewhere
+    note: checked: the events of this stream against their hash chains, their blobs, and the tables that find them
+    note: not known without an anchor: whether the newest events were removed without a trace, or the file was rewritten as a whole; keep what `weir verify --print-anchor` prints elsewhere
     ");
 }
 
@@ -44,7 +46,7 @@ fn damage_is_named_and_reading_it_is_refused() {
     exit 1
     -- stdout
     damaged  stream `notes`, branch `main`, seq 2: its hash chain does not fit
-    checked 1 stream, 2 branches, 1 event, 0 blobs
+    checked 1 stream, 2 branches, 4 events, 0 blobs
     -- stderr
     error: the journal is damaged: 1 problem found
     help: stop writing to it, keep a copy, and restore a `weir backup`; streams not named above can still be exported
@@ -52,7 +54,7 @@ fn damage_is_named_and_reading_it_is_refused() {
     assert_snapshot!(weir.show(&["verify", "--json"]), @r#"
     exit 1
     -- stdout
-    {"version":1,"sound":false,"streams":1,"branches":2,"events":1,"blobs":0,"problems":[{"stream":"notes","branch":"main","seq":2,"what":"its hash chain does not fit"}]}
+    {"version":1,"sound":false,"checked":["pages","tables","indexes","events","blobs","builds"],"not_known":["removed-keys","removed-tail","rewritten-journal"],"streams":1,"branches":2,"events":4,"blobs":0,"problems":[{"stream":"notes","branch":"main","seq":2,"what":"its hash chain does not fit"}]}
     -- stderr
     {"error":{"code":"journal::damaged","message":"the journal is damaged: 1 problem found","help":"stop writing to it, keep a copy, and restore a `weir backup`; streams not named above can still be exported"}}
     "#);
@@ -69,7 +71,7 @@ fn damage_is_named_and_reading_it_is_refused() {
 fn a_cut_tail_and_a_lost_blob_are_found() {
     let weir = Weir::with_notes();
     tamper(&weir, "DELETE FROM events WHERE position = 3");
-    // The second finding has no place: the file has fewer rows than its branches have events.
+    // The second finding is the gap in the positions of the file.
     assert_eq!(
         problems(&weir, &["verify"]),
         [("notes".into(), "main".into(), 3), (String::new(), String::new(), 0)]
@@ -107,7 +109,7 @@ fn an_anchor_is_data_and_the_rest_is_not() {
     {"stream":"notes","branch":"draft","seq":3,"chain":"[hash]"}
     -- stderr
     note: checked 1 stream, 2 branches, 4 events, 0 blobs: sound
-    note: keep this anchor where nobody who can change the journal can write
+    note: keep this anchor where a person who can change the journal cannot write
     "#);
     let printed = weir.ok(&["verify", "--print-anchor"]);
     let document = weir.json(&["verify", "--print-anchor"]);
@@ -120,7 +122,8 @@ fn an_anchor_is_data_and_the_rest_is_not() {
     -- stdout
     checked 1 stream, 2 branches, 5 events, 0 blobs: sound
     -- stderr
-    note: nothing that the anchor covers was changed, removed or rewritten since it was taken
+    note: checked: every page, table and index; every event against its hash chain; blobs and builds against their hashes
+    note: everything that the anchor covers is there, unchanged
     ");
     assert_eq!(weir.run_with(&["verify", "--anchor", "-"], printed.as_bytes()).code, 0);
 }
@@ -174,4 +177,114 @@ fn what_cannot_be_checked_is_refused() {
     assert_eq!(weir.error(&["verify", "--anchor", "nowhere"]), (2, "cli::unreadable".to_owned()));
     assert_eq!(weir.error(&["verify", "--stream", "nowhere"]), (1, "journal::no-stream".to_owned()));
     assert_eq!(weir.error(&["verify", "--stream", "notes", "--print-anchor"]), (2, "cli::usage".to_owned()));
+}
+
+/// Streams, branches and keys that an index hides are found, whatever the events say.
+#[test]
+fn what_finds_streams_and_keys_is_checked() {
+    for (sql, place) in [
+        ("DELETE FROM heads WHERE branch = 2", "table `heads`"),
+        ("UPDATE branches SET at = 1 WHERE name = 'draft'", "table `branches`"),
+        ("INSERT INTO kinds (name) VALUES ('forged.kind')", "table `kinds`"),
+        ("INSERT INTO attrs (branch, status) VALUES (9, 'idle')", "table `attrs`"),
+        ("INSERT INTO snapshots VALUES (1, 'session', 1, 3, zeroblob(32), x'7b7d')", "table `snapshots`"),
+    ] {
+        let weir = Weir::with_notes();
+        tamper(&weir, sql);
+        let ran = weir.run(&["verify", "--json"]);
+        let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        let places: Vec<_> =
+            document["problems"].as_array().unwrap().iter().map(|one| &one["place"]).collect();
+        assert!(places.contains(&&serde_json::Value::from(place)), "{sql}: {ran}");
+    }
+}
+
+#[test]
+fn the_quick_check_says_what_it_leaves_out() {
+    let weir = Weir::with_notes();
+    assert_snapshot!(weir.show(&["verify", "--quick"]), @"
+    exit 0
+    -- stdout
+    checked 1 stream, 2 branches, 4 events, 0 blobs: sound
+    -- stderr
+    note: checked: pages, the places of all events, heads of branches; not their content: that takes `weir verify`
+    note: not known without an anchor: whether the newest events were removed without a trace, or the file was rewritten as a whole; keep what `weir verify --print-anchor` prints elsewhere
+    ");
+    tamper(&weir, "DELETE FROM events WHERE position = 2");
+    assert_eq!(weir.error(&["verify", "--quick"]), (1, "journal::damaged".to_owned()));
+}
+
+#[test]
+fn blobs_without_a_journal_are_checked() {
+    let weir = Weir::new();
+    let put = weir.run_with(&["blob", "put", "-", "--json"], b"content");
+    assert_eq!(put.code, 0, "{put}");
+    assert_snapshot!(weir.show(&["verify"]), @"
+    exit 0
+    -- stdout
+    checked 1 blob: sound
+    -- stderr
+    note: there is no journal here: which blobs there should be is not known, only that these are whole
+    ");
+    let hash = weir_types::Hash::of(b"content").to_string();
+    let path = weir.data().join("blobs").join(&hash[..2]).join(&hash[2..]);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let ran = weir.run(&["verify"]);
+    assert_eq!(ran.code, 1, "{ran}");
+    assert!(ran.stdout.contains(&format!("file `blobs/{}/{}`", &hash[..2], &hash[2..])), "{ran}");
+}
+
+/// A blob that no event names, and a build, are checked beside a journal.
+#[test]
+fn other_files_of_the_data_directory_are_checked() {
+    let weir = Weir::with_notes();
+    let builds = weir.data().join("build");
+    std::fs::create_dir_all(&builds).unwrap();
+    let name = format!("{}.json", weir_types::Hash::of(b"{}"));
+    std::fs::write(builds.join(&name), "{}").unwrap();
+    std::fs::write(builds.join("latest"), format!("{}\n", weir_types::Hash::of(b"{}"))).unwrap();
+    let put = weir.run_with(&["blob", "put", "-", "--json"], b"content");
+    assert_eq!(put.code, 0, "{put}");
+    weir.ok(&["verify"]);
+
+    std::fs::write(builds.join(&name), "[]").unwrap();
+    let hash = weir_types::Hash::of(b"content").to_string();
+    std::fs::write(weir.data().join("blobs").join(&hash[..2]).join(&hash[2..]), "cut").unwrap();
+    let ran = weir.run(&["verify"]);
+    assert_eq!(ran.code, 1, "{ran}");
+    for file in [format!("file `build/{name}`"), format!("file `blobs/{}/{}`", &hash[..2], &hash[2..])] {
+        assert!(ran.stdout.contains(&file), "{file}: {ran}");
+    }
+    std::fs::remove_file(builds.join(&name)).unwrap();
+    let ran = weir.run(&["verify"]);
+    assert!(ran.stdout.contains("file `build/latest`"), "{ran}");
+}
+
+/// What a list shows of a session is what its events say.
+#[test]
+fn attributes_that_the_events_do_not_say_are_found() {
+    let project = crate::outside::Project::new();
+    let write = serde_json::json!([{"tool": "edit_write", "input": {"path": "a.txt", "content": "one"}}]);
+    let replies = crate::outside::script(&[("^write", write)]);
+    project.agent("helper", "tools:\n  - { name: edit, access: write }\n", &replies);
+    project.chat("helper", "write", &[]);
+    project.ok(&["verify"]);
+    for (sql, what) in [
+        ("UPDATE attrs SET status = 'waiting'", "the status is waiting, its events say idle"),
+        ("UPDATE attrs SET principal = 'user:eve'", "the principal is `user:eve`"),
+        ("UPDATE attrs SET due = 1", "the time when something is due"),
+        ("DELETE FROM attrs", "it has no attributes"),
+    ] {
+        let connection = Connection::open(project.weir.journal()).unwrap();
+        connection.execute_batch("CREATE TEMP TABLE kept AS SELECT * FROM attrs").unwrap();
+        assert_eq!(connection.execute(sql, []).unwrap(), 1, "{sql}");
+        let ran = project.run(&["verify"]);
+        assert_eq!(ran.code, 1, "{sql}: {ran}");
+        assert!(ran.stdout.contains(what), "{sql}: {ran}");
+        connection.execute_batch("DELETE FROM attrs; INSERT INTO attrs SELECT * FROM kept").unwrap();
+    }
+    project.ok(&["verify"]);
 }

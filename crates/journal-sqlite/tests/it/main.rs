@@ -7,6 +7,7 @@ mod support;
 
 mod conforming;
 mod crash;
+mod damage;
 mod damaged_log;
 mod format;
 mod lone;

@@ -174,7 +174,7 @@ async fn removed_cut_and_swapped_events_are_named() {
         let sql = "INSERT INTO events SELECT 100000, branch, 151, zeroblob(16), ts, kind, chain, form, record FROM events WHERE position = 5";
         connection.execute(sql, []).unwrap();
     };
-    check(&dir, "a stray event", inserted, ("", "", 0)).await;
+    check(&dir, "a stray event", inserted, ("a", "main", 150)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -251,39 +251,4 @@ async fn a_damaged_or_lost_blob_is_named_by_the_event_that_needs_it() {
 fn walk(root: &std::path::Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
-}
-
-/// Flips single bits all over the file: either `verify` reports it, or every event still reads as it was written.
-#[tokio::test(flavor = "multi_thread")]
-async fn any_flipped_byte_is_reported_or_harmless() {
-    let dir = specimen().await;
-    let branches =
-        [main_of("a"), branch_of("a", "left"), branch_of("a", "leaf"), branch_of("a", "right"), main_of("b")];
-    let journal = dir.open().await;
-    let mut originals = Vec::new();
-    for branch in &branches {
-        originals.push(read_whole(&journal, branch).await);
-    }
-    journal.close().await;
-    let size = std::fs::metadata(dir.file()).unwrap().len() as usize;
-    let step = if std::env::var_os("WEIR_SOAK").is_some() { 7 } else { size / 250 };
-    let mut reported = 0;
-    for offset in (0..size).step_by(step) {
-        let damaged = dir.copy();
-        let mut bytes = std::fs::read(damaged.file()).unwrap();
-        bytes[offset] ^= 1 << (offset % 8);
-        std::fs::write(damaged.file(), bytes).unwrap();
-        let Ok(journal) = damaged.try_open().await else {
-            reported += 1;
-            continue;
-        };
-        let sound = journal.verify(None, silent()).await.is_ok_and(|report| report.is_sound());
-        reported += usize::from(!sound);
-        for (branch, original) in branches.iter().zip(&originals).filter(|_| sound) {
-            assert_eq!(&read_whole(&journal, branch).await, original, "a flip at {offset} went unnoticed");
-        }
-        journal.close().await;
-    }
-    // Much of a small file is unused space; but far from all of it.
-    assert!(reported > 50, "only {reported} flips were noticed");
 }
