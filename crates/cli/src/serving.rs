@@ -15,7 +15,7 @@ use tracing::{debug, info, warn};
 use weir_blobs::Blobs;
 use weir_journal::Journal;
 use weir_journal_sqlite::SqliteJournal;
-use weir_server::auth::Auth;
+use weir_server::auth::{Auth, tells_peer_users, tokens};
 use weir_server::{App, Parts, Settings, check_bridge_secret, serve};
 use weir_types::{Explain, Fault, Secret};
 
@@ -143,7 +143,7 @@ pub(crate) async fn prepare(
 ) -> Outcome<Prepared> {
     let began = Instant::now();
     logs::begin(&context.out)?;
-    let auth = args.auth.auth(&context.identity).await?;
+    let auth = with_local_token(args.auth.auth(&context.identity).await?);
     let settings = args.auth.settings(&args.limits)?;
     let bridge_secret = bridge_secret()?;
     if auth.local.is_some() && !args.host.is_loopback() {
@@ -162,6 +162,26 @@ pub(crate) async fn prepare(
     let data_dir = context.data_dir.clone();
     let settings = Settings { bridge_secret, mcp_fixtures: args.mcp_conformance_fixtures, ..settings };
     Ok(Prepared { began, journal, served, blobs, data_dir, auth, settings, listener, signals })
+}
+
+/// Where the system does not tell which user a connection belongs to, a listener without authentication asks for a token that is printed
+/// once and counts until the server stops.
+fn with_local_token(mut auth: Auth) -> Auth {
+    let Some(owner) = &auth.local else { return auth };
+    if tells_peer_users() {
+        return auth;
+    }
+    match tokens::issue(&owner.principal, &owner.groups, None, None) {
+        Ok((token, issued)) => {
+            warn!(
+                token = token.expose(),
+                "this system does not tell which user a connection belongs to: send `Authorization: Bearer TOKEN` with this token"
+            );
+            auth.local_token = Some(issued.hash);
+        }
+        Err(error) => warn!(%error, "nobody is let in without a token of `weir token issue`"),
+    }
+    auth
 }
 
 /// The variable that holds what the tokens of the bridge are derived from.

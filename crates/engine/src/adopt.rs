@@ -70,9 +70,16 @@ pub(crate) async fn tick(shared: Arc<Shared>) {
             () = shared.stopping.cancelled() => return,
         }
         let filter = ListFilter { due_before: Some(now()), ..ListFilter::default() };
-        let Ok(due) = shared.setup.journal.list(filter, None, PAGE_MAX).await else { continue };
-        for address in due.iter().filter_map(|listed| Address::of(&listed.branch)) {
-            shared.adoption.push(address);
+        let mut after = None;
+        // However many are due, and however long the first of them stay so.
+        while let Ok(due) = shared.setup.journal.list(filter.clone(), after, PAGE_MAX).await {
+            for address in due.iter().filter_map(|listed| Address::of(&listed.branch)) {
+                shared.adoption.push(address);
+            }
+            after = due.last().filter(|_| due.len() == PAGE_MAX).map(Listed::after);
+            if after.is_none() {
+                break;
+            }
         }
     }
 }

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use weir_journal::{AppendError, Key, mint_call};
-use weir_kernel::{Body, CallState, ERRANDS_MAX, Lifecycle, Outcome as Effected, Session, ToolRequested};
+use weir_kernel::{
+    Body, Call, CallState, ERRANDS_MAX, Lifecycle, Outcome as Effected, Session, ToolRequested,
+};
 use weir_types::{Block, CallId, Effect, Event, Hash, Json, OnInterrupt, Position, Risk, Seq};
 
 use crate::actor::{Command, Standing};
@@ -108,17 +110,42 @@ impl Engine {
     /// # Cancel safety
     /// Whoever no longer waits stops nothing: the call is durable, and goes on.
     pub async fn call(&self, address: &Address, errand: Errand, actor: &str) -> Result<Called, EngineError> {
-        let call = errand.key.as_deref().map_or_else(mint_call, |key| derived(address, key));
-        let known = match errand.key {
-            Some(_) => self.0.setup.journal.by_id(event_of(call)).await?,
-            None => None,
-        };
+        let (call, known) = self.known(address, &errand).await?;
         match known {
             Some(event) => same(&event, &errand)?,
             None => self.ask_for(address, call, errand, actor).await?,
         }
         let result = self.became(address, call).await?;
         Ok(Called { call, result })
+    }
+
+    /// The call that an errand means, and the event that asked for it if there is one: by its key, by its own id as the key, or, without a
+    /// key, one that waits for people with the same tool and arguments. Clients that know nothing of keys ask once, however often they try.
+    async fn known(
+        &self,
+        address: &Address,
+        errand: &Errand,
+    ) -> Result<(CallId, Option<Event>), EngineError> {
+        let journal = &*self.0.setup.journal;
+        let Some(key) = errand.key.as_deref() else {
+            let session = self.state(address, None).await?;
+            let waits = |call: &&Call| {
+                matches!(call.state, CallState::Awaiting { .. } | CallState::Suspended)
+                    && (&call.tool, &call.input) == (&errand.tool, &errand.input)
+            };
+            return match session.errands.iter().find(waits).map(|call| call.id) {
+                Some(call) => Ok((call, journal.by_id(event_of(call)).await?)),
+                None => Ok((mint_call(), None)),
+            };
+        };
+        if let Ok(call) = key.parse::<CallId>() {
+            let asked = journal.by_id(event_of(call)).await?;
+            if let Some(event) = asked.filter(|event| event.branch_id() == address.branch_id()) {
+                return Ok((call, Some(event)));
+            }
+        }
+        let call = derived(address, key);
+        Ok((call, journal.by_id(event_of(call)).await?))
     }
 
     /// Writes the request down.
@@ -217,24 +244,28 @@ impl Engine {
     /// What became of a call that is over.
     async fn over(&self, call: CallId) -> Result<Became, EngineError> {
         let asked = event_of(call);
-        let events = self.0.setup.journal.children(asked, Position(0), EVENTS_MAX).await?;
-        let mut rule = None;
-        for event in &events {
-            match Body::decode(&event.kind, &event.payload) {
-                Ok(Some(Body::ToolDecided(decided))) if decided.call == call => rule = decided.rule,
-                Ok(Some(Body::ToolCompleted(done))) if done.call == call => {
-                    return Ok(Became::Done { content: done.content, stub: done.stub });
+        let (mut rule, mut after) = (None, Position(0));
+        loop {
+            let page = self.0.setup.journal.children(asked, after, EVENTS_MAX).await?;
+            let Some(last) = page.last() else { break };
+            after = last.position;
+            for event in &page {
+                match Body::decode(&event.kind, &event.payload) {
+                    Ok(Some(Body::ToolDecided(decided))) if decided.call == call => rule = decided.rule,
+                    Ok(Some(Body::ToolCompleted(done))) if done.call == call => {
+                        return Ok(Became::Done { content: done.content, stub: done.stub });
+                    }
+                    Ok(Some(Body::ToolFailed(failed))) if failed.call == call => {
+                        let (class, message, outcome) = (failed.class, failed.message, failed.outcome);
+                        return Ok(match outcome {
+                            Effected::Denied => Became::Refused { rule, message },
+                            Effected::Failed | Effected::Unknown | Effected::Interrupted => {
+                                Became::Failed { class, message, outcome }
+                            }
+                        });
+                    }
+                    _ => {}
                 }
-                Ok(Some(Body::ToolFailed(failed))) if failed.call == call => {
-                    let (class, message, outcome) = (failed.class, failed.message, failed.outcome);
-                    return Ok(match outcome {
-                        Effected::Denied => Became::Refused { rule, message },
-                        Effected::Failed | Effected::Unknown | Effected::Interrupted => {
-                            Became::Failed { class, message, outcome }
-                        }
-                    });
-                }
-                _ => {}
             }
         }
         // A fork, or a run that was parked, has left it behind.
@@ -258,8 +289,10 @@ fn same(event: &Event, errand: &Errand) -> Result<(), ErrandError> {
         Ok(Some(Body::ToolRequested(asked))) => Some(asked),
         _ => None,
     };
-    let is_same =
-        asked.is_some_and(|asked| (asked.tool, asked.input) == (errand.tool.clone(), errand.input.clone()));
+    let is_same = asked.is_some_and(|asked| {
+        // What the model itself asks for is nobody else's to collect.
+        asked.key.is_some() && (asked.tool, asked.input) == (errand.tool.clone(), errand.input.clone())
+    });
     match is_same {
         true => Ok(()),
         false => Err(ErrandError::Reused { key: errand.key.clone().unwrap_or_default() }),

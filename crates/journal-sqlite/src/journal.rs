@@ -19,7 +19,7 @@ use weir_types::{BranchId, Event, EventId, Hash, Kind, Position, Seq, StreamName
 
 use crate::check::{Depth, Scope};
 use crate::commit::{Committer, Counters, Request, Size};
-use crate::connection::Location;
+use crate::connection::{Location, Role, without_waiting};
 use crate::damage::{DamageLog, DamageRecord};
 use crate::desk::Desk;
 use crate::facts::Facts;
@@ -30,6 +30,7 @@ use crate::queue::{Queue, Shared};
 use crate::read::Loaded;
 use crate::record::Record;
 use crate::rows::Error;
+use crate::schema::APPLICATION_ID;
 use crate::write::{Append, Writer};
 use crate::{check, checkpoint, facts, open, read_only, record};
 
@@ -334,6 +335,18 @@ impl SqliteJournal {
     }
 }
 
+/// Commits a transaction on a connection of its own. The mark of the file is written again as it is: a page in the log, and a sync.
+fn probe(location: &Location) -> Result<(), StorageError> {
+    let written = without_waiting(|| {
+        location.connect(Role::Commit)?.pragma_update(None, "application_id", APPLICATION_ID)
+    });
+    match written.map_err(|error| location.explain(error)) {
+        // Whoever holds the lock is writing.
+        Err(error) if error.what == StorageFailure::Busy => Ok(()),
+        written => written,
+    }
+}
+
 /// The room that this many bytes take in the queue.
 fn kib(bytes: usize) -> u32 {
     u32::try_from((bytes / 1024 + 1).min(QUEUE_KIB_MAX)).unwrap_or(u32::MAX)
@@ -439,6 +452,14 @@ impl Journal for SqliteJournal {
 
     fn end(&self) -> Answer<'_, Position, ReadError> {
         Box::pin(self.source.pool.read(|reader| reader.end()))
+    }
+
+    fn probe(&self) -> Answer<'_, (), StorageError> {
+        Box::pin(async {
+            let location = self.source.location.clone();
+            let probed = tokio::task::spawn_blocking(move || probe(&location)).await;
+            probed.map_err(|_| self.source.location.closed())?
+        })
     }
 
     fn tail(&self, branch: &BranchId, after: Seq) -> Tail {

@@ -7,7 +7,7 @@ use futures_util::stream::BoxStream;
 use weir_types::{BranchId, Event, EventId, Hash, Kind, Position, Seq, StreamName};
 
 use crate::append::{Appended, Key, Part};
-use crate::error::{AppendError, ForkError, ReadError};
+use crate::error::{AppendError, ForkError, ReadError, StorageError};
 use crate::listing::{Branch, Fork, Head, ListAfter, ListFilter, Listed, Looked, StreamSummary};
 use crate::snapshot::{FoldVersion, Snapshot};
 use crate::verify::{Report, VerifyProgress};
@@ -75,6 +75,11 @@ pub trait Journal: Send + Sync + 'static {
 
     /// The newest position there is; 0 in an empty journal.
     fn end(&self) -> Answer<'_, Position, ReadError>;
+
+    /// Writes something that changes nothing, as durably as an append: whether anything can be stored now.
+    fn probe(&self) -> Answer<'_, (), StorageError> {
+        Box::pin(async { Ok(()) })
+    }
 
     /// Everything on the branch after `after`, then what is appended. A branch that does not exist yet is waited for.
     fn tail(&self, branch: &BranchId, after: Seq) -> Tail;

@@ -32,6 +32,7 @@ use crate::error::Error;
 use crate::extract::{Path, Query};
 use crate::idempotency::Claimed;
 
+pub(crate) use self::health::Readiness;
 pub(crate) use self::openapi::complete;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {

@@ -12,6 +12,7 @@ use weir_spec::Manifest;
 use weir_tools::Gate;
 use weir_types::Hash;
 
+use crate::api::Readiness;
 use crate::auth::Auth;
 use crate::idempotency::Requests;
 use crate::mcp::Doors;
@@ -119,6 +120,7 @@ pub struct Inner {
     pub(crate) bare: Arc<dyn Gate>,
     pub(crate) settings: Settings,
     pub(crate) metrics: Metrics,
+    pub(crate) readiness: Readiness,
     /// Those that must not be handled twice.
     pub(crate) requests: Requests,
     /// Told when the server is about to stop: what would go on by itself, such as a stream, comes to its end.
@@ -144,6 +146,7 @@ impl App {
             bare,
             settings,
             metrics: Metrics::default(),
+            readiness: Readiness::default(),
             requests: Requests::default(),
             stopping,
             mcp,

@@ -1,10 +1,12 @@
 //! Who asks: a JWT, a static token, a trusted proxy's word, or nobody in particular on loopback.
 //!
 //! A credential that is there must be good: what is wrong with it is never made up for by another one, nor by being local. The
-//! one exception is a listener on which nobody has to prove anything: clients there send what they were made to send.
+//! one exception is a loopback listener without authentication: its owner's clients may send what they were made to send. Other
+//! users of the machine are told apart by the kernel ([`peer`]), and need a token there.
 
 mod jwt;
 mod keys;
+mod peer;
 pub mod tokens;
 
 use std::net::{IpAddr, SocketAddr};
@@ -22,6 +24,8 @@ use weir_types::Hash;
 
 pub use self::jwt::{Jwt, JwtError, SECRET_BYTES_MIN, Settings as JwtSettings};
 pub use self::keys::{Keys, KeysError, Place};
+pub use self::peer::tells_peer_users;
+pub(crate) use self::peer::{PeerUser, PeerUsers};
 use self::tokens::Tokens;
 use crate::access::is_principal;
 use crate::app::App;
@@ -75,8 +79,11 @@ pub struct Caller {
 /// How callers are recognised.
 #[derive(Clone, Debug, Default)]
 pub struct Auth {
-    /// Who asks where nobody has to prove anything: the local user, on loopback.
+    /// Who asks on a loopback listener without authentication: the user that the server runs as. Other users of the machine need a token.
     pub local: Option<Caller>,
+    /// The hash of a token that stands for the local user while this server runs, for systems that do not tell which user a connection
+    /// belongs to.
+    pub local_token: Option<Hash>,
     /// Who holds every role and grant: the owner of the data directory, and `group:admin`.
     pub admins: Vec<String>,
     /// Whether those whom others vouch for can be one of them by their name alone. The owner's name is one of this system,
@@ -106,6 +113,8 @@ pub struct Proxy {
 pub(crate) struct Ends {
     pub(crate) peer: SocketAddr,
     pub(crate) local: SocketAddr,
+    /// Whose process is at the other end, where that matters.
+    pub(crate) user: PeerUser,
 }
 
 /// Someone who is let in.
@@ -140,6 +149,8 @@ impl Standing {
 pub(crate) enum Unknown {
     /// There is no credential.
     Nobody,
+    /// There is no good credential, and the connection does not belong to the owner of a listener without authentication.
+    OtherUser,
     /// There is one, and it is not good. Why is for the log alone.
     Refused(&'static str),
     /// There are several, and they do not say the same.
@@ -231,6 +242,8 @@ impl Auth {
             return Err(Unknown::Forwarded);
         }
         let lasting = |caller| Admitted { caller, standing: Standing::default() };
+        // Without a connection there is nobody at its other end: requests come by the accept loop alone, which says whose they are.
+        let is_owner = ends.is_none_or(|ends| ends.user == PeerUser::Owner);
         let mut found = self.proxied(headers, ends)?.map(lasting);
         for credential in credentials(headers, path)? {
             let named = match self.of_credential(credential).await {
@@ -247,12 +260,22 @@ impl Auth {
                 Some(_) => return Err(Unknown::Disagree),
             });
         }
-        found.or_else(|| self.local.clone().map(lasting)).ok_or(Unknown::Nobody)
+        match (found, &self.local) {
+            (Some(found), _) => Ok(found),
+            (None, Some(owner)) if is_owner => Ok(lasting(owner.clone())),
+            (None, Some(_)) => Err(Unknown::OtherUser),
+            (None, None) => Err(Unknown::Nobody),
+        }
     }
 
     async fn of_credential(&self, credential: &str) -> Result<Admitted, Unknown> {
         if credential.is_empty() || credential.len() > CREDENTIAL_BYTES_MAX {
             return Err(Unknown::Refused("its length"));
+        }
+        if let Some(owner) = &self.local
+            && self.local_token == Some(Hash::of(credential.as_bytes()))
+        {
+            return Ok(Admitted { caller: owner.clone(), standing: Standing::default() });
         }
         if tokens::is_token(credential) {
             return self
@@ -366,6 +389,11 @@ impl Unknown {
             Self::Nobody => unauthorized(
                 "who asks is not known",
                 "send a token with `Authorization: Bearer TOKEN`; `weir token issue` makes one",
+            ),
+            Self::OtherUser => unauthorized(
+                "this connection does not belong to the user that the server runs as",
+                "send a token with `Authorization: Bearer TOKEN` (`api_key=` of an SDK); the server's user makes one with \
+                 `weir token issue --principal user:NAME`",
             ),
             Self::Refused(_) => unauthorized(
                 "the credential is not accepted",

@@ -9,7 +9,8 @@ mod turn;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header;
+use axum::extract::Request;
+use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +21,7 @@ use weir_mcp::serving::{Door, Lifecycle, Reply, Rules};
 pub use self::token::{BridgeSecretError, bridge_token, check_bridge_secret};
 use crate::app::{App, Settings};
 use crate::error::Error;
-use crate::extract::is_json;
+use crate::extract::{is_json, whole};
 
 /// How long a session of MCP that nobody uses is kept. One with a call under way is used; a stream that is merely open is not.
 const IDLE: Duration = Duration::from_secs(60 * 60);
@@ -55,6 +56,59 @@ impl Doors {
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().merge(agent::routes()).merge(bridge::routes()).merge(fixtures::routes())
+}
+
+/// A POST whose body is a message of JSON-RPC, as far as that can be seen without the protocol; else what is answered. The transport
+/// below refuses such bodies, but without saying so in the words of JSON-RPC.
+async fn checked(request: Request, body_bytes_max: usize) -> Result<Request, Box<Response>> {
+    if request.method() != Method::POST || !is_json(request.headers()) {
+        return Ok(request);
+    }
+    let (parts, body) = request.into_parts();
+    let bytes = whole(body, body_bytes_max).await.map_err(|error| Box::new(error.into_response()))?;
+    match wrong(&bytes) {
+        None => Ok(Request::from_parts(parts, Body::from(bytes))),
+        Some(refused) => Err(Box::new(refused.into_response())),
+    }
+}
+
+/// A message that is none, or that asks for something without saying what.
+struct Wrong {
+    status: StatusCode,
+    code: i32,
+    message: &'static str,
+    id: Value,
+}
+
+fn wrong(bytes: &[u8]) -> Option<Wrong> {
+    let bad = |code, message, id| Some(Wrong { status: StatusCode::BAD_REQUEST, code, message, id });
+    let Ok(message) = serde_json::from_slice::<Value>(bytes) else {
+        return bad(-32_700, "the body is not JSON", Value::Null);
+    };
+    let id = message.get("id").filter(|id| id.is_string() || id.is_number()).cloned().unwrap_or_default();
+    let has_method = message.get("method").is_some_and(Value::is_string);
+    let is_answer = message.get("result").is_some() || message.get("error").is_some();
+    if !message.is_object() || message.get("jsonrpc") != Some(&json!("2.0")) || !(has_method || is_answer) {
+        return bad(
+            -32_600,
+            "the message is no request of JSON-RPC 2.0: it needs `jsonrpc` and `method`",
+            id,
+        );
+    }
+    let calls = message["method"] == "tools/call" && !id.is_null();
+    if calls && !message["params"]["name"].is_string() {
+        let message = "`params.name` must name the tool to call";
+        return Some(Wrong { status: StatusCode::OK, code: -32_602, message, id });
+    }
+    None
+}
+
+impl IntoResponse for Wrong {
+    fn into_response(self) -> Response {
+        let Self { status, code, message, id } = self;
+        let body = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
+        (status, axum::Json(body)).into_response()
+    }
 }
 
 /// What somebody is asked, as part of an answer.

@@ -1,5 +1,6 @@
 //! Accepting connections, and letting them go.
 
+mod reserve;
 mod traffic;
 
 use std::convert::Infallible;
@@ -15,14 +16,14 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use self::reserve::{Place, Places};
 use self::traffic::{Traffic, Wire};
 use crate::app::App;
-use crate::auth::Ends;
+use crate::auth::{Ends, PeerUser, PeerUsers};
 use crate::metrics;
 use crate::router::router;
 
@@ -58,16 +59,18 @@ pub async fn serve(listener: TcpListener, app: App, stop: CancellationToken) -> 
 
     let doors = Doors::new(&app);
     let mut connections = JoinSet::new();
-    let room = Arc::new(Semaphore::new(app.settings.connections_max.min(Semaphore::MAX_PERMITS)));
+    let places = Places::new(app.settings.connections_max);
+    // Asked only where it decides who somebody is.
+    let users = app.auth.local.is_some().then(PeerUsers::new);
     loop {
-        let next = accept(&listener, &room);
-        let (stream, ends, room) = tokio::select! {
+        let next = accept(&listener, &places, users.as_ref());
+        let (stream, ends, place) = tokio::select! {
             biased;
             () = stop.cancelled() => break,
             Some(_) = connections.join_next() => continue,
             accepted = next => accepted,
         };
-        connections.spawn(doors.clone().attend(stream, ends, room));
+        connections.spawn(doors.clone().attend(stream, ends, place, places.clone()));
     }
     drop(listener);
     app.stopping.cancel();
@@ -86,11 +89,18 @@ pub async fn serve(listener: TcpListener, app: App, stop: CancellationToken) -> 
 ///
 /// # Cancel safety
 /// Nothing that was accepted is lost: the place is taken before.
-async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> (TcpStream, Ends, OwnedSemaphorePermit) {
+async fn accept(
+    listener: &TcpListener,
+    places: &Places,
+    users: Option<&PeerUsers>,
+) -> (TcpStream, Ends, Place) {
     loop {
-        let Ok(room) = Arc::clone(room).acquire_owned().await else { return std::future::pending().await };
+        let place = places.next().await;
         match listener.accept().await.and_then(|(stream, peer)| Ok((stream.local_addr()?, stream, peer))) {
-            Ok((local, stream, peer)) => return (stream, Ends { peer, local }, room),
+            Ok((local, stream, peer)) => {
+                let user = users.map_or(PeerUser::Unknown, |users| users.of(peer, local));
+                return (stream, Ends { peer, local, user }, place);
+            }
             Err(error) if is_of_the_other_end(&error) => {}
             Err(error) => {
                 tracing::warn!(%error, "a connection cannot be accepted");
@@ -111,6 +121,8 @@ fn is_of_the_other_end(error: &io::Error) -> bool {
 struct Doors {
     service: Router,
     builder: Arc<auto::Builder<TokioExecutor>>,
+    /// For one request and no more.
+    once: Arc<auto::Builder<TokioExecutor>>,
     arrival: Duration,
     stall: Duration,
     stopping: CancellationToken,
@@ -133,14 +145,29 @@ impl Doors {
             .keep_alive_timeout(arrival)
             .max_concurrent_streams(STREAMS_MAX)
             .max_header_list_size(HEAD_BYTES_MAX as u32);
+        let mut once = builder.clone();
+        once.http1().keep_alive(false);
         let (stall, stopping) = (app.settings.stall, app.stopping.clone());
-        Self { service: router(app), builder: Arc::new(builder), arrival, stall, stopping }
+        let (builder, once) = (Arc::new(builder), Arc::new(once));
+        Self { service: router(app), builder, once, arrival, stall, stopping }
     }
 
     /// Serves one connection to its end: the client's, ours, or that of our patience.
-    async fn attend(self, stream: TcpStream, ends: Ends, _room: OwnedSemaphorePermit) {
+    async fn attend(self, stream: TcpStream, ends: Ends, place: Place, places: Places) {
         // What is written is small and wanted at once.
         let _ = stream.set_nodelay(true);
+        let place = match place {
+            Place::Reserve(_) => tokio::select! {
+                place = places.for_request(&stream, place, self.arrival) => place,
+                () = self.stopping.cancelled() => return,
+            },
+            place => Some(place),
+        };
+        let Some(place) = place else {
+            tracing::debug!(peer = %ends.peer, "a connection for which there is no place");
+            return;
+        };
+        let builder = if matches!(place, Place::Reserve(_)) { &self.once } else { &self.builder };
         let traffic = Traffic::new(self.stall);
         let (service, requests) = (self.service, traffic.clone());
         let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
@@ -153,7 +180,7 @@ impl Doors {
             }
         });
         let wire = TokioIo::new(Wire { stream, traffic: traffic.clone() });
-        let connection = self.builder.serve_connection(wire, service).into_owned();
+        let connection = builder.serve_connection(wire, service).into_owned();
         tokio::pin!(connection);
         let mut is_leaving = false;
         loop {

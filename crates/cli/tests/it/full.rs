@@ -166,3 +166,44 @@ fn a_command_that_is_stopped_says_what_ran_and_doing_as_it_says_repeats_nothing(
         assert!(history.stdout.contains("unknown"), "{args:?}: {resumed}\n{history}");
     }
 }
+
+/// The status and the body of a GET.
+fn get(port: &str, path: &str) -> (String, String) {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let status = text.split(' ').nth(1).unwrap_or_default().to_owned();
+    (status, text)
+}
+
+#[test]
+fn a_server_is_not_ready_while_nothing_can_be_stored() {
+    let (project, disk) = (Project::new(), SmallDisk::new());
+    let stderr = project.weir.path().join("stderr");
+    let plain = disk.command(&project, &["serve", "--port", "0", "--json"]);
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"exec 2> "$0"; exec "$@""#]).arg(&stderr);
+    command.arg(plain.get_program()).args(plain.get_args());
+    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let server = Running::start(command.stdin(Stdio::null()));
+    let said = || std::fs::read_to_string(&stderr).unwrap_or_default();
+    let port = || Some(said().split("http://127.0.0.1:").nth(1)?.split('"').next()?.to_owned());
+    let port = eventually_or(port, said);
+
+    let until = |status: &str| {
+        let look = || Some(get(&port, "/ready")).filter(|(found, _)| found == status).map(|(_, text)| text);
+        eventually_or(look, || format!("never {status}: {}", said()))
+    };
+    until("200");
+    disk.fill();
+    let told = until("503");
+    assert!(told.contains("nothing can be stored: the disk is full"), "{told}");
+    assert!(!told.contains("journal.db"), "where it is stored is for operators: {told}");
+    assert_eq!(get(&port, "/health").0, "200", "the process lives");
+    disk.free();
+    until("200");
+    server.interrupt();
+}

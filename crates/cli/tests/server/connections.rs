@@ -172,3 +172,30 @@ async fn frames(stream: &mut TcpStream, mut say: impl FnMut(&Piece) -> Vec<u8>) 
         told.push(piece);
     }
 }
+
+/// More idle connections than there are places; none of them is given up while the test lasts.
+#[tokio::test]
+async fn health_is_answered_while_idle_connections_fill_all_places() {
+    let serving = Project::new().serve().arg("--max-connections").arg("2").arg("--arrival").arg("3600");
+    let server = serving.start().await;
+    let mut idle = Vec::new();
+    for _ in 0..300 {
+        idle.push(connected(&server).await);
+    }
+    for path in ["/health", "/ready", "/health"] {
+        let said = within(path, server.get(path)).await;
+        assert_eq!(said.status, 200, "{path}");
+        assert_eq!(said.header("connection"), Some("close"), "its place is needed by others");
+    }
+    // Anything else waits for a place, and gets the first that is free.
+    let asked = server.get("/sessions");
+    tokio::pin!(asked);
+    let waits = tokio::select! {
+        biased;
+        _ = &mut asked => false,
+        said = server.get("/health") => said.status == 200,
+    };
+    assert!(waits, "all places are taken");
+    idle.clear();
+    assert_eq!(within("a place", asked).await.status, 200);
+}

@@ -36,5 +36,6 @@ mod stopping;
 mod streaming;
 mod telling;
 mod ui;
+mod users;
 mod vendor_streams;
 mod wires;

@@ -7,7 +7,11 @@ fn headers(all: &[(&'static str, &str)]) -> HeaderMap {
 }
 
 fn from(peer: &str) -> Option<Ends> {
-    Some(Ends { peer: format!("{peer}:9").parse().unwrap(), local: "127.0.0.1:80".parse().unwrap() })
+    Some(Ends {
+        peer: format!("{peer}:9").parse().unwrap(),
+        local: "127.0.0.1:80".parse().unwrap(),
+        user: PeerUser::Owner,
+    })
 }
 
 fn proxy() -> Auth {
@@ -66,6 +70,32 @@ async fn nobody_is_nobody_and_local_is_local() {
     let key = headers(&[("x-api-key", "weir_x")]);
     assert!(matches!(proxy().resolve(&key, "/sessions", None).await, Err(Unknown::Nobody)));
     assert!(matches!(proxy().resolve(&key, "/v1/models", None).await, Err(Unknown::Refused(_))));
+}
+
+/// The same connection of another user, or of one that is not known.
+fn of_user(user: PeerUser) -> Option<Ends> {
+    from("127.0.0.1").map(|ends| Ends { user, ..ends })
+}
+
+#[tokio::test]
+async fn on_loopback_another_user_needs_a_token() {
+    let owner = Caller { principal: "user:ada".to_owned(), groups: vec!["group:admin".to_owned()] };
+    let token = "weir_0123456789012345678901234567890123456789012";
+    let local = Auth { local_token: Some(Hash::of(token.as_bytes())), ..Auth::local(owner.clone(), vec![]) };
+    let (none, any) = (headers(&[]), headers(&[("authorization", "Bearer sk-x")]));
+    let good = headers(&[("authorization", &format!("Bearer {token}"))]);
+    assert_eq!(local.resolve(&none, "/", of_user(PeerUser::Owner)).await.unwrap().caller, owner);
+    assert_eq!(local.resolve(&any, "/", of_user(PeerUser::Owner)).await.unwrap().caller, owner);
+    for user in [PeerUser::Other, PeerUser::Unknown] {
+        for headers in [&none, &any] {
+            let refused = local.resolve(headers, "/", of_user(user)).await;
+            assert!(matches!(refused, Err(Unknown::OtherUser)), "{user:?} {refused:?}");
+        }
+        assert_eq!(local.resolve(&good, "/", of_user(user)).await.unwrap().caller, owner);
+    }
+    // It stands for nobody where everybody has to say who they are.
+    let asked = Auth { local: None, ..local };
+    assert!(matches!(asked.resolve(&good, "/", of_user(PeerUser::Owner)).await, Err(Unknown::Refused(_))));
 }
 
 #[test]

@@ -8,11 +8,11 @@ use axum::http::HeaderMap;
 
 use super::origin::{Origin, host};
 use super::{LOGGED_SEGMENT_MAX, is_host, is_origin, loggable};
-use crate::auth::Ends;
+use crate::auth::{Ends, PeerUser};
 
 fn ends(local: &str) -> Ends {
     let address = |text: &str| text.parse::<SocketAddr>().unwrap();
-    Ends { peer: address("127.0.0.1:9"), local: address(local) }
+    Ends { peer: address("127.0.0.1:9"), local: address(local), user: PeerUser::Owner }
 }
 
 fn status_of(named: &str, allowed: &[&str], local: &str) -> u16 {

@@ -2,7 +2,8 @@
 //! started and written down as one of the agent's own.
 //!
 //! A call that needs someone's yes is not waited for, since that may take days: it is answered as not allowed, with what to
-//! approve. Once it was approved it runs by itself; asked for again with the same idempotency key it tells what came of it.
+//! approve. Once it was approved it runs by itself. Asked for again, with the same idempotency key, with the id of the call as the key, or
+//! while it waits with the same tool and arguments and no key, it tells what came of it.
 
 use std::sync::Arc;
 
@@ -16,9 +17,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_engine::{Address, Became, Called, EngineError, Errand, ErrandError, provision};
 use weir_kernel::{Lifecycle, SessionCreated};
+use weir_mcp::KEY_FIELD;
 use weir_mcp::serving::{About, Given, Hints, Incoming, Offer, Offered, Owner, Refusal};
 use weir_tools::Step;
-use weir_types::{Effect, Explain, Fault, SessionId};
+use weir_types::{Effect, Explain, Fault};
 
 use super::{asked, response, token};
 use crate::app::App;
@@ -26,19 +28,18 @@ use crate::error::{Error, ErrorBody};
 
 /// What a remote runner may be told, besides the codes of JSON-RPC itself.
 const NOT_ALLOWED: i32 = -32_001;
-const NOT_FOUND: i32 = -32_002;
 const INVALID_ARGUMENTS: i32 = -32_003;
 const FAILED: i32 = -32_004;
 
-/// Names the session, if whoever calls wants to be sure.
-const SESSION: &str = "x-weir-session";
+/// Headers that name the session, if a client wants to be sure that its token is for that one.
+const SESSION: [&str; 2] = ["x-weir-session", "x-lavern-session-id"];
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(post))
 }
 
-/// A message of MCP (JSON-RPC 2.0) to the tools of a session's agent. The bearer token names the session. Codes: not allowed -32001,
-/// not found -32002, invalid arguments -32003, the tool failed -32004.
+/// A message of MCP (JSON-RPC 2.0) to the tools of a session's agent. The bearer token names the session. Codes: not allowed -32001
+/// (also for a tool that the agent does not have), invalid arguments -32003, the tool failed -32004.
 #[utoipa::path(
     post, path = "/bridge/mcp", tag = "mcp",
     request_body(content = Object, content_type = "application/json"),
@@ -52,7 +53,11 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 async fn post(State(app): State<App>, request: Request) -> Response {
     match admitted(&app, request.headers()).await {
         Ok((address, created)) => {
-            let owner = Owner { who: address.session.to_string(), what: String::new() };
+            let request = match super::checked(request, app.settings.body_bytes_max).await {
+                Ok(request) => request,
+                Err(refused) => return *refused,
+            };
+            let owner = Owner { who: address.to_string(), what: String::new() };
             let offer = Arc::new(Lent { app: app.clone(), address, created });
             response(app.mcp.bridge.enter(request, &owner, offer).await).await
         }
@@ -65,12 +70,13 @@ async fn admitted(app: &App, headers: &HeaderMap) -> Result<(Address, SessionCre
     let secret =
         app.settings.bridge_secret.as_ref().filter(|secret| token::check_bridge_secret(secret).is_ok());
     let secret = secret.ok_or(Refused::Closed)?;
-    let session =
-        bearer(headers).and_then(|token| token::session_of(secret, token)).ok_or(Refused::Unauthorized)?;
-    if headers.get_all(SESSION).iter().any(|named| named.as_bytes() != session.to_string().as_bytes()) {
+    let address =
+        bearer(headers).and_then(|token| token::address_of(secret, token)).ok_or(Refused::Unauthorized)?;
+    let name = address.to_string();
+    let mut named = SESSION.into_iter().flat_map(|header| headers.get_all(header));
+    if named.any(|named| named.as_bytes() != name.as_bytes()) {
         return Err(Refused::Unauthorized);
     }
-    let address = Address::main(session);
     let state = match app.engine.state(&address, None).await {
         Ok(state) => state,
         Err(EngineError::NoSession(_)) => return Err(Refused::Unauthorized),
@@ -148,7 +154,7 @@ impl Offer for Lent {
             // Its token stands for the session, and the session acts for whoever began it.
             let called = self.app.engine.call(&self.address, errand, &self.created.principal).await;
             match called {
-                Ok(called) => became(self.address.session, called),
+                Ok(called) => became(&self.address, called),
                 Err(error) => Err(not_taken_up(&error)),
             }
         }
@@ -171,10 +177,10 @@ fn offered(tool: weir_kernel::Tool) -> Offered {
     }
 }
 
-fn became(session: SessionId, called: Called) -> Result<Given, Refusal> {
+fn became(address: &Address, called: Called) -> Result<Given, Refusal> {
     let Called { call, result } = called;
     let about = |more: Value| {
-        let mut data = json!({"session": session.to_string(), "call": call.to_string()});
+        let mut data = json!({"session": address.to_string(), "call": call.to_string()});
         if let (Value::Object(data), Value::Object(more)) = (&mut data, more) {
             data.extend(more);
         }
@@ -184,7 +190,6 @@ fn became(session: SessionId, called: Called) -> Result<Given, Refusal> {
         Became::Done { content, stub: _ } => Ok(Given { content, structured: None, failed: false }),
         Became::Refused { rule, message } => {
             let code = match rule.as_deref() {
-                Some(rule) if rule == Step::Allowlist.as_str() => NOT_FOUND,
                 Some(rule) if rule == Step::Schema.as_str() => INVALID_ARGUMENTS,
                 _ => NOT_ALLOWED,
             };
@@ -197,7 +202,9 @@ fn became(session: SessionId, called: Called) -> Result<Given, Refusal> {
         Became::Waits(approvals) => {
             let why = approvals.first().map_or("it requires approval", |asked| asked.why.as_str());
             let message = format!(
-                "{why}; it waits, and runs once that was given: ask again with the same idempotency key for what came of it"
+                "{why}; it waits, and runs once that was given. For what came of it send the same call again \
+                 with its idempotency key, or with `data.call` as the key: in `_meta` as `{KEY_FIELD}`, or in the header \
+                 `Idempotency-Key`"
             );
             let asked = approvals.iter().map(asked).collect::<Vec<_>>();
             Err(Refusal {

@@ -7,13 +7,17 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hmac::digest::KeyInit;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
-use weir_types::{Explain, Fault, Secret, SessionId};
+use weir_engine::Address;
+use weir_types::{BranchName, Explain, Fault, Secret, SessionId};
 
 /// The shortest secret. A shorter one can be guessed from a single token.
 const SECRET_CHARS_MIN: usize = 32;
 
 /// What a token is good for, so that none made for anything else passes.
 const CONTEXT: &[u8] = b"weir bridge token v1\n";
+
+/// The same for a token that names a branch other than `main`.
+const BRANCH_CONTEXT: &[u8] = b"weir bridge token of a branch v1\n";
 
 /// Why the bridge does not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,32 +53,37 @@ pub fn check_bridge_secret(secret: &Secret) -> Result<(), BridgeSecretError> {
     if chars < SECRET_CHARS_MIN { Err(BridgeSecretError::Short { chars }) } else { Ok(()) }
 }
 
-/// The token by which a remote runner calls the tools of a session. It is good until the session is closed or halted, or the
-/// secret changes.
+/// The token by which a remote runner calls the tools of a session, on one of its branches. It is good until that is closed or halted,
+/// or the secret changes.
 ///
 /// # Errors
 /// When the secret is too short.
-pub fn bridge_token(secret: &Secret, session: SessionId) -> Result<Secret, BridgeSecretError> {
+pub fn bridge_token(secret: &Secret, address: &Address) -> Result<Secret, BridgeSecretError> {
     check_bridge_secret(secret)?;
-    let proof = BASE64_URL_SAFE_NO_PAD.encode(mac(secret, session).finalize().into_bytes());
-    Ok(Secret::new(format!("{session}.{proof}")))
+    let proof = BASE64_URL_SAFE_NO_PAD.encode(mac(secret, address).finalize().into_bytes());
+    Ok(Secret::new(format!("{address}.{proof}")))
 }
 
-/// The session that a token is for, if it is one.
-pub(super) fn session_of(secret: &Secret, token: &str) -> Option<SessionId> {
-    let (session, proof) = token.split_once('.')?;
-    let id: SessionId = session.parse().ok()?;
-    // One session has one token: other spellings of its id are none.
-    let proof = BASE64_URL_SAFE_NO_PAD.decode(proof).ok().filter(|_| id.to_string() == session)?;
+/// The session and the branch that a token is for, if it is one.
+pub(super) fn address_of(secret: &Secret, token: &str) -> Option<Address> {
+    let (name, proof) = token.rsplit_once('.')?;
+    let (session, branch) = match name.split_once('@') {
+        Some((session, branch)) => (session, branch.parse().ok()?),
+        None => (name, BranchName::main()),
+    };
+    let address = Address { session: session.parse::<SessionId>().ok()?, branch };
+    // One session has one token: other spellings of its address are none.
+    let proof = BASE64_URL_SAFE_NO_PAD.decode(proof).ok().filter(|_| address.to_string() == name)?;
     // In a time that does not depend on where they differ.
-    mac(secret, id).verify_slice(&proof).is_ok().then_some(id)
+    mac(secret, &address).verify_slice(&proof).is_ok().then_some(address)
 }
 
-fn mac(secret: &Secret, session: SessionId) -> Hmac<Sha256> {
+fn mac(secret: &Secret, address: &Address) -> Hmac<Sha256> {
     #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.expose().as_bytes()).expect("any key will do");
-    mac.update(CONTEXT);
-    mac.update(session.to_string().as_bytes());
+    // Tokens of `main` are what they were before tokens had branches.
+    mac.update(if address.branch == BranchName::main() { CONTEXT } else { BRANCH_CONTEXT });
+    mac.update(address.to_string().as_bytes());
     mac
 }
 
@@ -90,11 +99,12 @@ mod tests {
     fn a_token_is_good_for_its_session_and_its_secret_alone() {
         let key = secret(&"k".repeat(32));
         let (one, other) = (SessionId::from_u128(u128::MAX / 3), SessionId::from_u128(2));
-        let token = bridge_token(&key, one).unwrap();
-        assert_eq!(session_of(&key, token.expose()), Some(one));
-        assert_eq!(session_of(&secret(&"l".repeat(32)), token.expose()), None);
+        let main = Address::main(one);
+        let token = bridge_token(&key, &main).unwrap();
+        assert_eq!(address_of(&key, token.expose()), Some(main));
+        assert_eq!(address_of(&secret(&"l".repeat(32)), token.expose()), None);
         let proof = token.expose().split_once('.').unwrap().1;
-        assert_eq!(session_of(&key, &format!("{other}.{proof}")), None);
+        assert_eq!(address_of(&key, &format!("{other}.{proof}")), None);
         let lower = one.to_string().to_lowercase();
         let bad = [
             String::new(),
@@ -110,21 +120,44 @@ mod tests {
             format!("{one}.é{proof}"),
         ];
         for token in bad {
-            assert_eq!(session_of(&key, &token), None, "{token}");
+            assert_eq!(address_of(&key, &token), None, "{token}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_good_for_its_branch_alone() {
+        let key = secret(&"k".repeat(32));
+        let session = SessionId::from_u128(7);
+        let on = |branch: &str| Address { session, branch: branch.parse().unwrap() };
+        let token = |branch: &str| bridge_token(&key, &on(branch)).unwrap().expose().to_owned();
+        let proof = |token: &str| token.rsplit_once('.').unwrap().1.to_owned();
+        for branch in ["main", "alt", "v1.2"] {
+            assert_eq!(address_of(&key, &token(branch)), Some(on(branch)), "{branch}");
+        }
+        let (main, alt) = (proof(&token("main")), proof(&token("alt")));
+        let forged = [
+            format!("{session}.{alt}"),
+            format!("{session}@alt.{main}"),
+            format!("{session}@other.{alt}"),
+            format!("{session}@main.{main}"),
+            format!("{session}@.{main}"),
+        ];
+        for token in forged {
+            assert_eq!(address_of(&key, &token), None, "{token}");
         }
     }
 
     #[test]
     fn the_token_is_what_it_was() {
         // Tokens that were handed out stay good: this one was made elsewhere, by the same rule.
-        let token = bridge_token(&secret(&"k".repeat(32)), SessionId::from_u128(1)).unwrap();
+        let token = bridge_token(&secret(&"k".repeat(32)), &Address::main(SessionId::from_u128(1))).unwrap();
         assert_eq!(token.expose(), "00000000000000000000000001.UNsNNKjWc5YOPNfahl8RMsRIT0Coki8E9kiwlO2ZGxM");
     }
 
     #[test]
     fn a_short_secret_makes_none() {
         for (chars, good) in [(0, false), (31, false), (32, true), (500, true)] {
-            let made = bridge_token(&secret(&"é".repeat(chars)), SessionId::from_u128(1));
+            let made = bridge_token(&secret(&"é".repeat(chars)), &Address::main(SessionId::from_u128(1)));
             assert_eq!(made.is_ok(), good, "{chars}");
         }
         let error = check_bridge_secret(&secret("hunter2")).unwrap_err();

@@ -3,10 +3,14 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
+use weir_engine::{Address, EngineError};
+use weir_kernel::Lifecycle;
 use weir_server::bridge_token;
-use weir_types::{Explain, Fault, Secret, SessionId};
+use weir_types::{BranchName, Explain, Fault, Secret, SessionId};
 
 use crate::commands::Context;
+use crate::host::Host;
+use crate::identity::Sees;
 use crate::report::Outcome;
 use crate::serving::BRIDGE_SECRET;
 use crate::which::SessionArg;
@@ -17,7 +21,8 @@ Examples:
   weir session bridge-token 01J9Z --json | jq -r .token
 
 The server must have the same secret in WEIR_BRIDGE_SECRET. Whoever has the token may call the tools of that session's agent on
-behalf of whoever began the session, as far as policy allows, until the session is closed or halted.";
+behalf of whoever began the session, as far as policy allows, until the session is closed or halted. Calls act on the branch that the
+token was made for.";
 
 /// The arguments of `weir session bridge-token`.
 #[derive(Debug, clap::Args)]
@@ -47,8 +52,9 @@ impl Explain for NoSecret {
 }
 
 #[derive(Serialize)]
-struct Document {
+struct Document<'a> {
     session: SessionId,
+    branch: &'a BranchName,
     token: String,
 }
 
@@ -56,11 +62,24 @@ struct Document {
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     let secret = std::env::var(BRIDGE_SECRET).map_err(|_| NoSecret)?;
     let sees = context.sees(&context.project).await?;
-    let store = context.store().await?;
-    let address = args.session.find(&store.journal, &sees).await;
-    store.close().await;
-    let session = address?.session;
-    let token = bridge_token(&Secret::new(secret), session)?.expose().to_owned();
+    let host = super::host(context).await?;
+    let address = open(args, &sees, &host).await;
+    host.stop().await;
+    let address = address?;
+    let token = bridge_token(&Secret::new(secret), &address)?.expose().to_owned();
     let out = &mut context.out;
-    if out.json { out.document(&Document { session, token }) } else { out.line(format_args!("{token}")) }
+    if !out.json {
+        return out.line(format_args!("{token}"));
+    }
+    out.document(&Document { session: address.session, branch: &address.branch, token })
+}
+
+/// The session, if it is one that a token opens: halted and closed ones take no calls.
+async fn open(args: &Args, sees: &Sees, host: &Host) -> Outcome<Address> {
+    let address = args.session.find(&*host.journal, sees).await?;
+    match host.engine.state(&address, None).await?.lifecycle {
+        Lifecycle::Open => Ok(address),
+        Lifecycle::Halted(_) => Err(EngineError::Halted(address).into()),
+        Lifecycle::Closed(_) => Err(EngineError::Closed(address).into()),
+    }
 }

@@ -77,7 +77,7 @@ async fn every_outcome_has_its_code() {
     let (session, token) = session(&server, "helper").await;
     let bridge = bridge(&server, &token);
     let outcomes = [
-        ("nope", json!({}), -32002),
+        ("nope", json!({}), -32001),
         ("weather", json!({}), -32003),
         ("weather", json!({"city": 7}), -32003),
         ("weather", json!({"city": "Atlantis"}), -32004),
@@ -298,4 +298,90 @@ async fn only_messages_are_taken() {
     assert_eq!(bridge.call("weather", json!({"city": "Lisbon"})).await.status(), 200);
     let huge = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "weather", "arguments": {"city": "x".repeat(5 << 20)}}});
     assert_eq!(bridge.post(huge.to_string()).await.status(), 413);
+}
+
+#[tokio::test]
+async fn a_token_of_a_branch_acts_on_that_branch() {
+    let server = server().await;
+    let (session, main) = session(&server, "helper").await;
+    server.project.ok(&["session", "fork", &session, "--at", "3", "--name", "alt"]);
+    let address = format!("{session}@alt");
+    let alt = token(&server, &address);
+    assert_ne!(main, alt);
+    let seqs = |branch: &str| {
+        let stream = format!("session:{session}");
+        server.project.lines(&["cat", "--stream", &stream, "--branch", branch]).len()
+    };
+    let before = seqs("main");
+    let arguments = json!({"city": "Lisbon"});
+    let called =
+        bridge(&server, &alt).with("x-weir-session", &address).call("weather", arguments.clone()).await;
+    assert!(called.words().contains("Lisbon"), "{called:?}");
+    assert_eq!(seqs("main"), before, "nothing of it is on `main`");
+    assert!(seqs("alt") > 3);
+    for header in ["x-weir-session", "x-lavern-session-id"] {
+        let refused = bridge(&server, &alt).with(header, &session).call("weather", arguments.clone()).await;
+        assert_eq!(refused.status(), 401, "{header} names another branch");
+    }
+    server.project.ok(&["session", "halt", &address]);
+    assert_eq!(bridge(&server, &alt).call("weather", arguments.clone()).await.status(), 401);
+    assert_eq!(bridge(&server, &main).call("weather", arguments).await.status(), 200);
+    // No token is printed for what would take no calls.
+    let print = |address: &str| {
+        let mut command = server.project.command();
+        command.args(["session", "bridge-token", address]).env("WEIR_BRIDGE_SECRET", SECRET).output().unwrap()
+    };
+    let refused = print(&address);
+    assert!(!refused.status.success() && refused.stdout.is_empty(), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("is halted"), "{refused:?}");
+    assert!(print(&session).status.success());
+}
+
+#[tokio::test]
+async fn what_is_no_request_is_refused_in_the_words_of_json_rpc() {
+    let server = server().await;
+    let (_, token) = session(&server, "helper").await;
+    let bridge = bridge(&server, &token);
+    for (body, status, code) in [
+        ("{nope", 400, -32_700),
+        ("", 400, -32_700),
+        (r#"{"id": 1, "method": "tools/list"}"#, 400, -32_600),
+        (r#"{"jsonrpc": "1.0", "id": 1, "method": "tools/list"}"#, 400, -32_600),
+        (r#"{"jsonrpc": "2.0", "id": 1}"#, 400, -32_600),
+        ("[]", 400, -32_600),
+        ("7", 400, -32_600),
+        (r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call"}"#, 200, -32_602),
+        (r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {}}"#, 200, -32_602),
+        (r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": 7}}"#, 200, -32_602),
+    ] {
+        let refused = bridge.post(body).await;
+        assert_eq!((refused.status(), refused.code()), (status, code), "{body}: {refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_without_keys_asks_once_and_collects_by_the_id_of_the_call() {
+    let server = server().await;
+    let (session, token) = session(&server, "careful").await;
+    let bridge = bridge(&server, &token);
+    let arguments = json!({"amount": "11"});
+    let first = bridge.call("refund", arguments.clone()).await;
+    let again = bridge.call("refund", arguments.clone()).await;
+    let call = first.last()["error"]["data"]["call"].as_str().unwrap().to_owned();
+    assert_eq!(again.last()["error"]["data"]["call"], call, "the same call still waits");
+    let words = first.last()["error"]["message"].as_str().unwrap();
+    assert!(words.contains("`data.call`") && words.contains("`Idempotency-Key`"), "{words}");
+    assert_eq!(server.project.lines(&["approvals"]).len(), 1);
+    let path = format!("/sessions/{session}/approvals/{call}");
+    assert!(server.post(&path, &json!({"decision": "allow"})).await.status.is_success());
+    server.event(&session, &ENDS).await;
+    assert_eq!(bridge.keyed("refund", arguments.clone(), &call).await.words(), "refunded 11");
+    let by_header = bridge.with("idempotency-key", &call).call("refund", arguments).await;
+    assert_eq!(by_header.words(), "refunded 11");
+    let started =
+        kinds(&server.project.events(&session)).iter().filter(|kind| **kind == "tool.started").count();
+    assert_eq!(started, 1);
+    // It collects what was asked, and nothing else.
+    let bridge = self::bridge(&server, &token);
+    assert_eq!(bridge.keyed("refund", json!({"amount": "12"}), &call).await.code(), -32_003);
 }
