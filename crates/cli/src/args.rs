@@ -249,6 +249,14 @@ pub(crate) fn branch_id(stream: &str, branch: Option<&str>) -> Result<BranchId, 
     Ok(BranchId { stream, branch })
 }
 
+/// Checks a stream and a branch before a journal is opened; `-1` and the like are looked up there.
+pub(crate) fn branch_id_or_session(stream: &str, branch: Option<&str>) -> Result<(), ArgError> {
+    match crate::which::from_latest(stream.split('@').next().unwrap_or(stream)) {
+        Some(_) => branch.map(parse::<BranchName>).transpose().map(drop),
+        None => branch_id(stream, branch).map(drop),
+    }
+}
+
 /// Checks a hash.
 pub(crate) fn hash(text: &str) -> Result<Hash, ArgError> {
     parse(text)

@@ -4,7 +4,7 @@ use weir_engine::Address;
 use weir_engine::conversation::{Line, Reader, What};
 use weir_journal::{Journal, PAGE_MAX};
 use weir_kernel::Body;
-use weir_types::{Event, Seq};
+use weir_types::{CallId, Event, Seq};
 
 use crate::output::Out;
 use crate::report::Outcome;
@@ -34,6 +34,7 @@ pub(crate) async fn print(
 ) -> Outcome {
     let (branch, mut reader, mut after) = (address.branch_id(), Reader::default(), Seq(0));
     let mut paper = Paper { agent: "assistant".to_owned(), detail, speaker: None };
+    let mut order = InCallOrder::default();
     loop {
         let page = journal.read(&branch, after, PAGE_MAX).await?;
         if let Some(agent) = page.first().and_then(agent_of) {
@@ -41,12 +42,14 @@ pub(crate) async fn print(
         }
         for line in page.iter().flat_map(|event| reader.read(event)) {
             if detail == Detail::All || line.what.is_said() {
-                paper.print(&line, out)?;
+                // Programs get events as they came.
+                let lines = if out.json { vec![line] } else { order.take(line) };
+                lines.iter().try_for_each(|line| paper.print(line, out))?;
             }
         }
         match page.last() {
             Some(last) => after = last.seq,
-            None => return Ok(()),
+            None => return order.end().iter().try_for_each(|line| paper.print(line, out)),
         }
     }
 }
@@ -91,6 +94,51 @@ struct Paper {
     agent: String,
     detail: Detail,
     speaker: Option<String>,
+}
+
+/// Puts results in the order of their calls: whichever comes first waits for those before it.
+#[derive(Default)]
+struct InCallOrder {
+    /// The calls of an answer, each with its result once that is there.
+    calls: Vec<(CallId, Option<Line>)>,
+}
+
+impl InCallOrder {
+    /// What can be told now.
+    fn take(&mut self, line: Line) -> Vec<Line> {
+        match (line.what, line.call) {
+            (What::Call, Some(call)) => {
+                self.calls.push((call, None));
+                vec![line]
+            }
+            (What::Result | What::Failure, Some(call)) => {
+                match self.calls.iter_mut().find(|(known, _)| *known == call) {
+                    Some((_, result)) => *result = Some(line),
+                    None => return vec![line],
+                }
+                let is_over = self.calls.iter().all(|(_, result)| result.is_some());
+                if is_over { self.end() } else { Vec::new() }
+            }
+            // Asides of the run do not end the answer.
+            (What::Note | What::Signal, _) => vec![line],
+            _ => {
+                let mut lines = self.end();
+                lines.push(line);
+                lines
+            }
+        }
+    }
+
+    /// The results that are still to be told; each names its tool if there are several.
+    fn end(&mut self) -> Vec<Line> {
+        let calls = std::mem::take(&mut self.calls);
+        let is_one = calls.len() == 1;
+        let labelled = |line: Line| match (&line.tool, line.what) {
+            (Some(tool), What::Result) if !is_one => Line { text: format!("{tool}: {}", line.text), ..line },
+            _ => line,
+        };
+        calls.into_iter().filter_map(|(_, result)| result).map(labelled).collect()
+    }
 }
 
 impl Paper {
@@ -159,5 +207,42 @@ impl Paper {
             if self.detail == Detail::All { text } else { shorten(&text, columns).into_owned().into() };
         let dim = out.paint.dim(&format!("  {text}")).into_owned();
         out.line(format_args!("{dim}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_types::Timestamp;
+
+    use super::*;
+
+    fn line(what: What, call: u128, text: &str) -> Line {
+        let call = (call > 0).then(|| CallId::from_u128(call));
+        let tool = call.map(|_| "read".to_owned());
+        let ts = Timestamp::from_micros(0).unwrap();
+        Line { seq: Seq(1), ts, what, actor: None, tool, call, input: None, text: text.to_owned() }
+    }
+
+    #[test]
+    fn results_come_in_the_order_of_their_calls_and_are_named_if_there_are_several() {
+        let check = |lines: &[(What, u128, &str)], expected: &[&str]| {
+            let mut order = InCallOrder::default();
+            let mut told: Vec<Line> =
+                lines.iter().flat_map(|(what, call, text)| order.take(line(*what, *call, text))).collect();
+            told.extend(order.end());
+            assert_eq!(told.iter().map(|line| &*line.text).collect::<Vec<_>>(), expected);
+        };
+        let (call, result) = (What::Call, What::Result);
+        check(&[(call, 1, "a?"), (result, 1, "a!"), (What::Assistant, 0, "so")], &["a?", "a!", "so"]);
+        check(
+            &[(call, 1, "a?"), (call, 2, "b?"), (What::Note, 0, "n"), (result, 2, "b!"), (result, 1, "a!")],
+            &["a?", "b?", "n", "read: a!", "read: b!"],
+        );
+        // One that never answers holds up none of the others.
+        check(
+            &[(call, 1, "a?"), (call, 2, "b?"), (result, 2, "b!"), (What::Assistant, 0, "so")],
+            &["a?", "b?", "read: b!", "so"],
+        );
+        check(&[(result, 7, "late")], &["late"]);
     }
 }

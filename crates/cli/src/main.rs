@@ -9,6 +9,7 @@ mod builds;
 mod commands;
 mod compiling;
 mod exit;
+mod help;
 mod history;
 mod hooks;
 mod host;

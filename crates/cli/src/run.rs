@@ -13,6 +13,7 @@ use weir_types::{Explain, Fault};
 use crate::args::{Cli, Early};
 use crate::commands::{self, Context};
 use crate::exit::Exit;
+use crate::help;
 use crate::identity::{Identity, IdentityError};
 use crate::output::Out;
 use crate::paint::{Paint, Surroundings, When};
@@ -32,12 +33,13 @@ const USAGE_COLUMNS_MAX: usize = 300;
 /// Runs the command line.
 pub(crate) fn run(args: &[OsString]) -> Exit {
     let early = Early::scan(args);
+    let args = usual_words(args.to_vec());
     let color = match early.color {
         When::Auto => clap::ColorChoice::Auto,
         When::Always => clap::ColorChoice::Always,
         When::Never => clap::ColorChoice::Never,
     };
-    let matches = Cli::command().color(color).try_get_matches_from(args);
+    let matches = help::tidy(Cli::command()).color(color).try_get_matches_from(&args);
     // Where a command works is found before anything else is done there.
     if let Ok(matches) = &matches
         && let Some(directory) = matches.get_one::<PathBuf>("chdir")
@@ -48,7 +50,7 @@ pub(crate) fn run(args: &[OsString]) -> Exit {
     }
     match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => run_parsed(cli),
-        Err(error) => match planned::command(&error, args) {
+        Err(error) => match planned::command(&error, &args) {
             Some(command) => tell(&Planned { command }.into(), early.json, early.color),
             None => explain_usage(&error, early),
         },
@@ -198,11 +200,32 @@ fn report_panics(json: bool, color: When) {
     }));
 }
 
+/// What people type for help and for the version, as the parser knows it.
+fn usual_words(mut args: Vec<OsString>) -> Vec<OsString> {
+    match args.get(1).and_then(|word| word.to_str()) {
+        Some("version") => args[1] = "--version".into(),
+        Some("help") => args.retain(|word| word != "-h" && word != "--help"),
+        _ => {}
+    }
+    args
+}
+
+/// The version as a document; with the commit, if the build was told it.
+fn version_json() -> String {
+    let commit = option_env!("WEIR_COMMIT").map_or(serde_json::Value::Null, Into::into);
+    serde_json::json!({ "version": 1, "name": "weir", "release": env!("CARGO_PKG_VERSION"), "commit": commit })
+        .to_string()
+}
+
 /// Help and version are answers; everything else is wrong usage, told without echoing control characters.
 fn explain_usage(error: &clap::Error, early: Early) -> Exit {
     match error.kind() {
+        ErrorKind::DisplayVersion if early.json => {
+            let _ = writeln!(std::io::stdout(), "{}", version_json());
+            return Exit::Done;
+        }
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            let _ = error.print();
+            help::print(&error.render(), early.color);
             return Exit::Done;
         }
         _ => {}

@@ -1,11 +1,11 @@
-//! Which session is meant: `ID`, the beginning of one, `ID@branch`, or `-1` for the latest.
+//! Which session is meant: `ID`, the beginning of one, `ID@branch`, or `-1` for the latest, `-2` for the one before, and so on.
 
 use std::borrow::Cow;
 
 use weir_engine::{Address, EngineError};
 use weir_journal::{Journal, ListFilter, Listed, PAGE_MAX};
 use weir_kernel::Body;
-use weir_types::{BranchName, Explain, Fault, Seq, SessionId, StreamName};
+use weir_types::{BranchId, BranchName, Explain, Fault, Seq, SessionId, StreamName};
 
 use crate::args;
 use crate::identity::Sees;
@@ -17,7 +17,8 @@ const CANDIDATES_MAX: usize = 5;
 /// A session as it is named on the command line.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SessionArg {
-    /// The session: its id or the beginning of it, with `@BRANCH` for a branch; `-1` is the latest.
+    /// The session: its id or the beginning of it, with `@BRANCH` for a branch; `-1` or `--last` is the latest, `-2` the one
+    /// before.
     #[arg(value_name = "SESSION", allow_hyphen_values = true)]
     session: String,
 }
@@ -28,6 +29,9 @@ pub(crate) enum WhichError {
     /// There is none at all.
     #[error("there are no sessions yet")]
     None,
+    /// Not as many.
+    #[error("there are only {0} sessions")]
+    TooFew(usize),
     /// No id begins like that.
     #[error("no session's id begins with `{0}`")]
     Unknown(String),
@@ -47,7 +51,7 @@ pub(crate) enum WhichError {
 impl Explain for WhichError {
     fn code(&self) -> &'static str {
         match self {
-            Self::None | Self::Unknown(_) => "engine::no-session",
+            Self::None | Self::TooFew(_) | Self::Unknown(_) => "engine::no-session",
             Self::Ambiguous { .. } => "cli::ambiguous-session",
             Self::NotAnId(_) => "cli::session",
         }
@@ -56,19 +60,19 @@ impl Explain for WhichError {
     fn help(&self) -> Cow<'static, str> {
         match self {
             Self::None => "begin one with `weir chat AGENT`".into(),
-            Self::Unknown(_) => "see `weir session list`".into(),
+            Self::TooFew(_) | Self::Unknown(_) => "see `weir session list`".into(),
             Self::Ambiguous { candidates, .. } => {
                 format!("write more of it: {}", candidates.join(", ")).into()
             }
             Self::NotAnId(_) => {
-                "write an id from `weir session list`, or its beginning; `-1` is the latest session".into()
+                "write an id from `weir session list`, or its beginning; `-1` is the latest session, `-2` the one before".into()
             }
         }
     }
 
     fn fault(&self) -> Fault {
         match self {
-            Self::None | Self::Unknown(_) => Fault::Missing,
+            Self::None | Self::TooFew(_) | Self::Unknown(_) => Fault::Missing,
             Self::Ambiguous { .. } | Self::NotAnId(_) => Fault::Input,
         }
     }
@@ -87,7 +91,10 @@ pub(crate) async fn find(journal: &impl Journal, text: &str, sees: &Sees) -> Out
         Some((id, branch)) => (id, Some(args::parse::<BranchName>(branch)?)),
         None => (text, None),
     };
-    let latest = if id == "-1" { Some(latest(journal, sees).await?) } else { None };
+    let latest = match from_latest(id) {
+        Some(back) => Some(latest(journal, back, sees).await?),
+        None => None,
+    };
     let address = match (latest, branch) {
         (Some(latest), None) => return Ok(latest),
         (Some(latest), Some(branch)) => Address { branch, ..latest },
@@ -119,21 +126,57 @@ pub(crate) fn visible(sees: &Sees) -> ListFilter {
     ListFilter { principal, ..ListFilter::default() }
 }
 
-/// The branch of a session on which something happened last.
-async fn latest(journal: &impl Journal, sees: &Sees) -> Outcome<Address> {
-    let mut newest: Option<(Address, u64)> = None;
+/// How many back from the latest a text means: `-1` and `--last` are the latest.
+pub(crate) fn from_latest(text: &str) -> Option<usize> {
+    match text {
+        "--last" => Some(1),
+        _ => text.strip_prefix('-')?.parse().ok().filter(|back| *back > 0),
+    }
+}
+
+/// The branch of a session on which something happened last, or that of so many before it.
+async fn latest(journal: &impl Journal, back: usize, sees: &Sees) -> Outcome<Address> {
+    // The newest ones, the newest first; no more than are asked for.
+    let mut newest: Vec<(u64, Address)> = Vec::new();
     let mut pages = Pages::new(visible(sees));
     while let Some(page) = pages.next(journal).await? {
         for listed in page {
             let position = listed.head.position.0;
-            if newest.as_ref().is_none_or(|(_, best)| position > *best)
+            let at = newest.partition_point(|(known, _)| *known > position);
+            if at < back
                 && let Some(address) = Address::of(&listed.branch)
             {
-                newest = Some((address, position));
+                newest.insert(at, (position, address));
+                newest.truncate(back);
             }
         }
     }
-    newest.map(|(address, _)| address).ok_or_else(|| WhichError::None.into())
+    match (newest.len(), newest.pop()) {
+        (_, None) => Err(WhichError::None.into()),
+        (found, _) if found < back => Err(WhichError::TooFew(found).into()),
+        (_, Some((_, address))) => Ok(address),
+    }
+}
+
+/// The branch that `--stream` and `--branch` name. The stream of a session can be written like the session: `-1`, or
+/// `session:` and the beginning of an id.
+pub(crate) async fn branch_of(
+    journal: &impl Journal,
+    stream: &str,
+    branch: Option<&str>,
+    sees: &Sees,
+) -> Outcome<BranchId> {
+    let part = stream.strip_prefix("session:").unwrap_or("");
+    let is_part = !part.is_empty() && part.parse::<SessionId>().is_err();
+    if from_latest(stream.split('@').next().unwrap_or(stream)).is_none() && !is_part {
+        return Ok(args::branch_id(stream, branch)?);
+    }
+    let named = if is_part { part } else { stream };
+    let mut found = find(journal, named, sees).await?.branch_id();
+    if let Some(branch) = branch {
+        found.branch = args::parse(branch)?;
+    }
+    Ok(found)
 }
 
 async fn by_prefix(journal: &impl Journal, prefix: &str, sees: &Sees) -> Outcome<SessionId> {

@@ -22,6 +22,9 @@ pub struct Line {
     /// The tool, if it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
+    /// The call, if it is about one.
+    #[serde(skip)]
+    pub call: Option<CallId>,
     /// The arguments of a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Json>,
@@ -85,6 +88,7 @@ impl Reader {
             what,
             actor: None,
             tool: None,
+            call: None,
             input: None,
             text,
         };
@@ -107,13 +111,15 @@ impl Reader {
                 self.tools.insert(call.call, call.tool.clone());
                 vec![Line {
                     tool: Some(call.tool),
+                    call: Some(call.call),
                     input: Some(call.input),
                     ..line(What::Call, String::new())
                 }]
             }
             Body::ToolCompleted(done) => {
                 let text = words(&done.content);
-                vec![Line { tool: self.tools.remove(&done.call), ..line(What::Result, text) }]
+                let tool = self.tools.remove(&done.call);
+                vec![Line { tool, call: Some(done.call), ..line(What::Result, text) }]
             }
             Body::ToolFailed(failed) => {
                 let how = match failed.outcome {
@@ -121,7 +127,8 @@ impl Reader {
                     CallOutcome::Failed | CallOutcome::Interrupted | CallOutcome::Denied => "",
                 };
                 let text = format!("{}{how}", failed.message);
-                vec![Line { tool: self.tools.remove(&failed.call), ..line(What::Failure, text) }]
+                let tool = self.tools.remove(&failed.call);
+                vec![Line { tool, call: Some(failed.call), ..line(What::Failure, text) }]
             }
             Body::ContextCompacted(compacted) => vec![line(What::Summary, compacted.summary)],
             Body::ModelFailed(failed) => {

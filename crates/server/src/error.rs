@@ -56,12 +56,13 @@ impl Error {
 
     /// What is not there, or not for whoever asks: they cannot tell which.
     pub fn missing(what: &str) -> Self {
-        Self::new(
-            StatusCode::NOT_FOUND,
-            "server::not-found",
-            format!("there is no such {what}"),
-            "look for it in the list",
-        )
+        let help = match what {
+            "agent" => {
+                "`GET /agents` lists those of the deployed build; a new one is there after `weir build` and `weir deploy`"
+            }
+            _ => "look for it in the list",
+        };
+        Self::new(StatusCode::NOT_FOUND, "server::not-found", format!("there is no such {what}"), help)
     }
 
     /// An address where nothing is.

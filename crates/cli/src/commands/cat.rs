@@ -5,18 +5,21 @@ use unicode_width::UnicodeWidthStr;
 use weir_journal::{Journal, PAGE_MAX, lines};
 use weir_types::{BranchId, Event, Kind, Seq};
 
-use crate::args::{self, branch_id};
+use crate::args;
 use crate::commands::Context;
+use crate::identity::Sees;
 use crate::output::Out;
 use crate::report::Outcome;
 use crate::show;
+use crate::which;
 
 const EXAMPLES: &str = "\
 Examples:
   weir cat --stream notes
   weir cat --stream notes --after 100 --kind note.added
   weir cat --stream notes --format json | jq .payload
-  weir cat --stream notes --follow";
+  weir cat --stream notes --follow
+  weir cat --stream -1 --kind assistant.message";
 
 /// A longer kind than this pushes its payload to the right.
 const KIND_COLUMNS_MAX: usize = 30;
@@ -34,8 +37,8 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The stream.
-    #[arg(long, short)]
+    /// The stream. That of a session can be written as `session:` and the beginning of its id, or as `-1` for the latest.
+    #[arg(long, short, allow_hyphen_values = true)]
     stream: String,
     /// The branch; `main` if left out.
     #[arg(long, short)]
@@ -65,9 +68,18 @@ pub(crate) enum Format {
 
 /// Prints events.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
-    let branch = branch_id(&args.stream, args.branch.as_deref())?;
     let kind: Option<Kind> = args.kind.as_deref().map(args::parse).transpose()?;
+    // Who reads the journal itself sees all of it.
+    let named = (&*args.stream, args.branch.as_deref());
+    args::branch_id_or_session(named.0, named.1)?;
     let store = context.store_to_read().await?;
+    let branch = match which::branch_of(&store.journal, named.0, named.1, &Sees::Everything).await {
+        Ok(branch) => branch,
+        Err(failure) => {
+            store.close().await;
+            return Err(failure);
+        }
+    };
     let out = &mut context.out;
     let printed = if args.follow {
         follow(&store.journal, &branch, kind.as_ref(), Seq(args.after), out).await

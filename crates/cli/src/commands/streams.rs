@@ -5,11 +5,13 @@ use unicode_width::UnicodeWidthStr;
 use weir_journal::{Journal, PAGE_MAX, ReadError, StreamSummary};
 use weir_types::{BranchName, OwnerId, StreamName, Timestamp};
 
-use crate::args::branch_id;
+use crate::args;
 use crate::commands::Context;
+use crate::identity::Sees;
 use crate::output::Out;
-use crate::report::Outcome;
+use crate::report::{Failure, Outcome};
 use crate::show::{pad, printable, thousands};
+use crate::which;
 
 /// The arguments of `weir streams`.
 #[derive(Debug, clap::Args)]
@@ -84,8 +86,8 @@ fn print(page: &[StreamSummary], heading: bool, out: &mut Out) -> Outcome {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  weir count --stream notes\n  weir count --stream notes --branch draft")]
 pub(crate) struct CountArgs {
-    /// The stream.
-    #[arg(long, short)]
+    /// The stream. That of a session can be written as `session:` and the beginning of its id, or as `-1` for the latest.
+    #[arg(long, short, allow_hyphen_values = true)]
     stream: String,
     /// Count along this branch, from its first event to its newest; without it, every event of the stream once.
     #[arg(long, short)]
@@ -101,11 +103,17 @@ struct CountView<'a> {
 
 /// Prints the number of events.
 pub(crate) async fn count(args: &CountArgs, context: &mut Context) -> Outcome {
-    let id = branch_id(&args.stream, args.branch.as_deref())?;
+    args::branch_id_or_session(&args.stream, args.branch.as_deref())?;
     let store = context.store_to_read().await?;
-    let branches = store.journal.branches(&id.stream).await;
+    let found = async {
+        let branch = args.branch.as_deref();
+        let id = which::branch_of(&store.journal, &args.stream, branch, &Sees::Everything).await?;
+        let branches = store.journal.branches(&id.stream).await?;
+        Ok::<_, Failure>((id, branches))
+    };
+    let found = found.await;
     store.close().await;
-    let branches = branches?;
+    let (id, branches) = found?;
     if branches.is_empty() {
         return Err(ReadError::NoStream(id.stream).into());
     }

@@ -72,7 +72,7 @@ fn an_expectation_that_does_not_hold_changes_nothing() {
     exit 1
     -- stderr
     error: there is no journal at `.weir`
-    help: name the right directory with `--data-dir DIR`, or begin a journal here with `weir append`
+    help: go to the project, or name it with `--project DIR`; `--data-dir DIR` names the data itself, and `weir chat AGENT` or `weir append` begins a journal
     ");
     assert!(!weir.data().exists(), "a refused append made a data directory");
     assert_eq!(weir.run(&[&NOTE[..], &["--expect", "0"]].concat()).code, 0);
@@ -163,9 +163,9 @@ fn a_payload_that_is_not_json_is_shown_where_it_is_wrong() {
     -- stderr
     error: the payload is not JSON: expected value at line 1, column 20002
        ╭─[--payload:1:20002]
-     1 │ 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,oops]
-       ·                                         ┬
-       ·                                         ╰── expected value
+     1 │ …1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,oops]
+       ·                                          ┬
+       ·                                          ╰── expected value
        ╰────
     help: quote JSON for the shell, like `--payload '{"text":"hello"}'`; for anything else pass the bytes with `--payload -` or `--payload-file FILE`
     "#);

@@ -292,8 +292,9 @@ fn an_append_is_asked_about_where_only_the_data_directory_is_left() {
     let project = project(&json!([{"script": "hooks/check.ts"}]));
     project.write("hooks/check.ts", "export default () => ({ refuse: 'never' });\n");
     project.weir.ok(&["build"]);
-    let data = project.weir.path().join("elsewhere/data");
-    std::fs::create_dir_all(data.parent().unwrap()).unwrap();
+    // Not below the project, which would be found from there.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let data = elsewhere.path().join("data");
     std::fs::rename(project.weir.data(), &data).unwrap();
     let append = |extra: &str| {
         let mut command = project.weir.command();

@@ -33,6 +33,7 @@ mod killed;
 mod large;
 mod lying;
 mod misused;
+mod naming;
 mod outside;
 mod pinned;
 mod planted;

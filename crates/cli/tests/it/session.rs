@@ -17,16 +17,16 @@ fn sessions_are_listed_the_latest_first() {
     assert_snapshot!(masked_times(&weir.show(&["session", "list"])), @r"
     exit 0
     -- stdout
-    SESSION                     AGENT   STATUS  UPDATED              TITLE
-    [id]  helper  idle    [day] [time]
-    [id]  helper  closed  [day] [time]
-    [id]  helper  idle    [day] [time]  Greetings \u{1b}[2J
+    SESSION                     AGENT   STATUS  UPDATED (UTC)        COST   TITLE
+    [id]  helper  idle    [day] [time]  $0.00  broken
+    [id]  helper  closed  [day] [time]  $0.00  What time is it?
+    [id]  helper  idle    [day] [time]  $0.00  Greetings \u{1b}[2J
     ");
     assert_snapshot!(masked_times(&weir.show(&["session", "list", "--limit", "1"])), @"
     exit 0
     -- stdout
-    SESSION                     AGENT   STATUS  UPDATED              TITLE
-    [id]  helper  idle    [day] [time]
+    SESSION                     AGENT   STATUS  UPDATED (UTC)        COST   TITLE
+    [id]  helper  idle    [day] [time]  $0.00  broken
     -- stderr
     note: 2 more; `--limit 3` shows them
     ");
@@ -38,8 +38,8 @@ fn sessions_are_listed_the_latest_first() {
     assert_snapshot!(weir.show(&["session", "list", "--status", "idle", "--json"]), @r#"
     exit 0
     -- stdout
-    {"id":"[id]","branch":"main","agent":"helper","status":"idle","title":null,"principal":"[actor]","updated":"[time]","usage":{"input_tokens":0,"output_tokens":0,"cache_read_tokens":0,"cache_write_tokens":0},"cost_usd":0.0}
-    {"id":"[id]","branch":"main","agent":"helper","status":"idle","title":"Greetings \u001b[2J","principal":"[actor]","updated":"[time]","usage":{"input_tokens":1200,"output_tokens":80,"cache_read_tokens":0,"cache_write_tokens":0},"cost_usd":0.0}
+    {"id":"[id]","branch":"main","agent":"helper","status":"idle","title":null,"subject":"broken","parent":null,"principal":"[actor]","updated":"[time]","usage":{"input_tokens":0,"output_tokens":0,"cache_read_tokens":0,"cache_write_tokens":0},"cost_usd":0.0}
+    {"id":"[id]","branch":"main","agent":"helper","status":"idle","title":"Greetings \u001b[2J","subject":"hello","parent":null,"principal":"[actor]","updated":"[time]","usage":{"input_tokens":1200,"output_tokens":80,"cache_read_tokens":0,"cache_write_tokens":0},"cost_usd":0.0}
     "#);
     assert_eq!(weir.ok(&["session", "list", "--agent", "nobody", "--json"]), "");
 }

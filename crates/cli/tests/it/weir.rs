@@ -70,6 +70,7 @@ impl Weir {
         for variable in ["WEIR_DATA_DIR", "WEIR_PROJECT", "NO_COLOR", "CLICOLOR_FORCE", "COLUMNS"] {
             command.env_remove(variable);
         }
+        command.env("TZ", "UTC");
         command
     }
 

@@ -101,6 +101,9 @@ async fn outcome(app: &App, address: &Address, said: Option<Seq>) -> Result<Outc
     }
 }
 
+/// How much of a lane that is not there is repeated.
+const LANE_SHOWN_MAX: usize = 64;
+
 /// What is said, and to which session.
 ///
 /// # Errors
@@ -112,8 +115,9 @@ pub(crate) async fn wanted(
     chat: Chat,
 ) -> Result<(Vec<Block>, Where), Error> {
     let Chat { message, session, branch, lane, title, labels } = chat;
-    if lane.as_ref().is_some_and(|lane| lane != "direct") {
-        return Err(Error::bad("there is no such lane here", "leave `lane` out, or say `direct`"));
+    if let Some(lane) = lane.filter(|lane| lane != "direct") {
+        let lane: String = lane.chars().take(LANE_SHOWN_MAX).flat_map(char::escape_debug).collect();
+        return Err(Error::bad(format!("there is no lane `{lane}`"), "leave `lane` out, or say `direct`"));
     }
     let content = message.blocks()?;
     let Some(session) = session else {

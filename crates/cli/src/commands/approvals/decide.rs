@@ -20,6 +20,7 @@ use crate::workbench::ToolArgs;
 
 const APPROVE: &str = "\
 Examples:
+  weir approve
   weir approve 7Q2M9A
   weir approve 7Q2M9A --session
   weir approve 7Q2M9A --input '{\"to\":\"staging\"}'
@@ -58,9 +59,10 @@ pub(crate) struct DenyArgs {
 /// Which call, and what happens next.
 #[derive(Debug, clap::Args)]
 struct WhichArgs {
-    /// The call: its id as `weir approvals` lists it, or as much of its beginning or end as tells it apart.
-    #[arg(value_name = "ID")]
-    id: String,
+    /// The call: its id as `weir approvals` lists it, or as much of its beginning or end as tells it apart; `-1` is the one
+    /// that waits in the latest session. Without it, the only call that waits is meant.
+    #[arg(value_name = "ID", allow_hyphen_values = true)]
+    id: Option<String>,
     /// Only write the decision down; whoever runs the session takes it up.
     #[arg(long)]
     no_run: bool,
@@ -178,7 +180,7 @@ async fn run(args: &WhichArgs, word: Word, context: &mut Context) -> Outcome {
 
 impl<'a> Decision<'a> {
     async fn new(args: &'a WhichArgs, host: &'a Host, by: String, word: Word) -> Outcome<Self> {
-        let (address, call) = which::find(host, &args.id).await?;
+        let (address, call) = which::find(host, args.id.as_deref()).await?;
         let session = host.engine.state(&address, None).await?;
         if let Some(created) = &session.created {
             // What is wrong with the agent's files is shown with their lines.

@@ -3,10 +3,11 @@
 
 use std::borrow::Cow;
 
-use weir_engine::Address;
+use weir_engine::{Address, Approval};
 use weir_types::{CallId, Explain, Fault};
 
 use crate::host::Host;
+use crate::identity::Sees;
 use crate::report::Outcome;
 
 /// Most calls named in an error.
@@ -38,20 +39,32 @@ pub(super) enum WhichError {
     /// That can be no id.
     #[error("`{0}` is not the id of a call")]
     NotAnId(String),
+    /// No call waits.
+    #[error("no call waits for approval")]
+    NothingWaits,
+    /// Several wait, and none is named.
+    #[error("several calls wait for approval")]
+    Several {
+        /// Some of them.
+        candidates: Vec<String>,
+    },
 }
 
 impl Explain for WhichError {
     fn code(&self) -> &'static str {
         match self {
-            Self::Unknown(_) | Self::NotWaiting(_) => "engine::no-approval",
-            Self::Ambiguous { .. } => "cli::ambiguous-call",
+            Self::Unknown(_) | Self::NotWaiting(_) | Self::NothingWaits => "engine::no-approval",
+            Self::Ambiguous { .. } | Self::Several { .. } => "cli::ambiguous-call",
             Self::NotAnId(_) => "cli::call",
         }
     }
 
     fn help(&self) -> Cow<'static, str> {
         match self {
-            Self::Unknown(_) | Self::NotWaiting(_) => "see `weir approvals` for what waits".into(),
+            Self::Unknown(_) | Self::NotWaiting(_) | Self::NothingWaits => {
+                "see `weir approvals` for what waits".into()
+            }
+            Self::Several { candidates } => format!("name one of them: {}", candidates.join(", ")).into(),
             Self::Ambiguous { candidates, .. } => {
                 format!("write more of it: {}", candidates.join(", ")).into()
             }
@@ -61,14 +74,22 @@ impl Explain for WhichError {
 
     fn fault(&self) -> Fault {
         match self {
-            Self::Unknown(_) | Self::NotWaiting(_) => Fault::Missing,
-            Self::Ambiguous { .. } | Self::NotAnId(_) => Fault::Input,
+            Self::Unknown(_) | Self::NotWaiting(_) | Self::NothingWaits => Fault::Missing,
+            Self::Ambiguous { .. } | Self::Several { .. } | Self::NotAnId(_) => Fault::Input,
         }
     }
 }
 
-/// The call that `text` names, and the session that makes it.
-pub(super) async fn find(host: &Host, text: &str) -> Outcome<(Address, CallId)> {
+/// The call that `text` names, and the session that makes it. Nothing names the only one that waits.
+pub(super) async fn find(host: &Host, text: Option<&str>) -> Outcome<(Address, CallId)> {
+    let Some(text) = text else {
+        let (page, _) = host.engine.all_approvals(None, None, CANDIDATES_MAX).await?;
+        return only(page);
+    };
+    if crate::which::from_latest(text).is_some() {
+        let address = crate::which::find(&*host.journal, text, &Sees::Everything).await?;
+        return only(host.engine.approvals(&address).await?);
+    }
     let part = text.trim().to_ascii_uppercase();
     if let Ok(call) = part.parse::<CallId>() {
         let caller = host.engine.caller(call).await?;
@@ -95,6 +116,21 @@ pub(super) async fn find(host: &Host, text: &str) -> Outcome<(Address, CallId)> 
         _ => {
             let candidates = found.iter().take(CANDIDATES_MAX).map(|(_, call)| call.to_string()).collect();
             Err(WhichError::Ambiguous { part, candidates }.into())
+        }
+    }
+}
+
+/// The one that waits, if it is the only one.
+fn only(mut waiting: Vec<Approval>) -> Outcome<(Address, CallId)> {
+    match waiting.len() {
+        0 => Err(WhichError::NothingWaits.into()),
+        1 => {
+            let approval = waiting.remove(0);
+            Ok((approval.address, approval.id))
+        }
+        _ => {
+            let candidates = waiting.iter().take(CANDIDATES_MAX).map(|approval| approval.id.to_string());
+            Err(WhichError::Several { candidates: candidates.collect() }.into())
         }
     }
 }

@@ -1,21 +1,30 @@
 //! `weir session list`.
 
+use jiff::tz::TimeZone;
 use serde::Serialize;
 use weir_engine::Address;
-use weir_journal::{ListFilter, Listed, Status};
-use weir_types::{BranchName, SessionId, Timestamp, Usage};
+use weir_journal::{Journal, ListFilter, Listed, Status};
+use weir_kernel::Body;
+use weir_types::{BranchName, Seq, SessionId, Timestamp, Usage, text_of};
 
 use crate::commands::Context;
 use crate::host::Host;
 use crate::identity::Sees;
 use crate::output::Out;
 use crate::report::Outcome;
-use crate::show::printable;
+use crate::show::{printable, shorten};
 use crate::table;
 use crate::which::{Pages, visible};
 
 /// How many sessions a person is shown.
 const ROWS_DEFAULT: usize = 50;
+
+/// How much of a title or of the first message a person is shown.
+const TITLE_COLUMNS: usize = 60;
+const SUBJECT_WORDS_MAX: usize = 12;
+
+/// The first message is among the first events, after the files that a session begins with.
+const FIRST_EVENTS: usize = 32;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,6 +45,9 @@ pub(crate) struct Args {
     /// At most so many; 50 if left out, with `--json` all.
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+    /// Times in UTC, instead of the time zone of this machine or of `TZ`. With `--json` they always are.
+    #[arg(long)]
+    utc: bool,
 }
 
 #[derive(Serialize)]
@@ -45,6 +57,10 @@ struct View<'a> {
     agent: Option<&'a str>,
     status: &'a str,
     title: Option<&'a str>,
+    /// The first words of the first message.
+    subject: Option<String>,
+    /// The session whose call began it.
+    parent: Option<String>,
     principal: Option<&'a str>,
     updated: Timestamp,
     usage: Usage,
@@ -80,7 +96,9 @@ async fn list(args: &Args, sees: &Sees, host: &Host, out: &mut Out) -> Outcome {
         for (address, listed) in &rows {
             let (spent, damage) = host.engine.totals(address, listed).await?;
             let (usage, cost_usd) = (spent.usage, spent.cost.as_usd());
-            let view = View { usage, cost_usd, ..view(address, listed) };
+            let Beginning { subject, parent } = Beginning::read(&*host.journal, address).await;
+            let parent = parent.map(|parent| parent.to_string());
+            let view = View { usage, cost_usd, subject, parent, ..view(address, listed) };
             let status = if damage.is_some() { DAMAGED } else { view.status };
             out.object(&View { status, damage: damage.as_deref(), ..view })?;
         }
@@ -90,24 +108,118 @@ async fn list(args: &Args, sees: &Sees, host: &Host, out: &mut Out) -> Outcome {
         out.note(format_args!("there are no such sessions; begin one with `weir chat AGENT`"));
         return Ok(());
     }
-    let mut cells = Vec::new();
+    let mut shown = Vec::new();
     for (address, listed) in &rows {
-        let (_, damage) = host.engine.totals(address, listed).await?;
-        if let Some(what) = damage {
-            out.warn(format_args!("session {address} is damaged: {}", printable(&what)));
-            cells.push(row(address, listed, DAMAGED));
-            continue;
+        let (spent, damage) = host.engine.totals(address, listed).await?;
+        if let Some(what) = &damage {
+            out.warn(format_args!("session {address} is damaged: {}", printable(what)));
         }
         // Whoever ran it is gone without a word: it waits to be resumed.
         let orphan = listed.attrs.status == Status::Running && host.engine.runner(address).await?.is_none();
-        let status = if orphan { "interrupted" } else { listed.attrs.status.as_str() };
-        cells.push(row(address, listed, status));
+        let status = match damage {
+            Some(_) => DAMAGED,
+            None if orphan => "interrupted",
+            None => listed.attrs.status.as_str(),
+        };
+        let Beginning { subject, parent } = Beginning::read(&*host.journal, address).await;
+        let title = listed.attrs.title.clone().or(subject).unwrap_or_default();
+        shown.push(Row { address, listed, status, title, cost: spent.cost.to_string(), parent });
     }
-    table::print(["SESSION", "AGENT", "STATUS", "UPDATED", "TITLE"], &cells, out)?;
+    let zone = if args.utc { TimeZone::UTC } else { TimeZone::system() };
+    let updated = if is_utc(&zone) { "UPDATED (UTC)" } else { "UPDATED" };
+    let cells: Vec<[String; 6]> =
+        under_parents(&shown).into_iter().map(|(row, depth)| row.cells(depth, &zone)).collect();
+    table::print(["SESSION", "AGENT", "STATUS", updated, "COST", "TITLE"], &cells, out)?;
     if all > rows.len() {
         out.note(format_args!("{} more; `--limit {all}` shows them", all - rows.len()));
     }
     Ok(())
+}
+
+/// A session as people are shown it.
+struct Row<'a> {
+    address: &'a Address,
+    listed: &'a Listed,
+    status: &'static str,
+    title: String,
+    cost: String,
+    parent: Option<Address>,
+}
+
+/// Sessions that an agent began stand under the one that they work for, if that is shown; the order is otherwise as it was.
+fn under_parents<'r, 'a>(rows: &'r [Row<'a>]) -> Vec<(&'r Row<'a>, usize)> {
+    let is_shown = |address: &Address| rows.iter().any(|row| row.address == address);
+    let mut sorted = Vec::new();
+    let mut waiting: Vec<(&Row<'_>, usize)> = Vec::new();
+    let roots = rows.iter().filter(|row| !row.parent.as_ref().is_some_and(is_shown));
+    for root in roots {
+        waiting.push((root, 0));
+        while let Some((row, depth)) = waiting.pop() {
+            sorted.push((row, depth));
+            let children = rows.iter().filter(|child| child.parent.as_ref() == Some(row.address));
+            waiting.extend(children.rev().map(|child| (child, depth + 1)));
+        }
+    }
+    sorted
+}
+
+impl Row<'_> {
+    fn cells(&self, depth: usize, zone: &TimeZone) -> [String; 6] {
+        let agent = self.listed.attrs.agent.as_deref().unwrap_or("");
+        let indent = if depth == 0 { String::new() } else { format!("{}└ ", "  ".repeat(depth - 1)) };
+        [
+            format!("{indent}{}", self.address),
+            printable(agent).into_owned(),
+            self.status.to_owned(),
+            local(self.listed.head.ts, zone),
+            self.cost.clone(),
+            shorten(&printable(&self.title), TITLE_COLUMNS).into_owned(),
+        ]
+    }
+}
+
+/// To the second is enough for people.
+fn local(ts: Timestamp, zone: &TimeZone) -> String {
+    let Ok(moment) = jiff::Timestamp::from_microsecond(ts.as_micros()) else { return ts.to_string() };
+    moment.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+fn is_utc(zone: &TimeZone) -> bool {
+    *zone == TimeZone::UTC || matches!(zone.iana_name(), Some("UTC" | "Etc/UTC"))
+}
+
+/// How a session began.
+#[derive(Default)]
+struct Beginning {
+    /// The first words of the first message.
+    subject: Option<String>,
+    /// The session whose call began it.
+    parent: Option<Address>,
+}
+
+impl Beginning {
+    /// As far as it can be read: what is damaged is told elsewhere.
+    async fn read(journal: &impl Journal, address: &Address) -> Self {
+        let events = journal.read(&address.branch_id(), Seq(0), FIRST_EVENTS).await.unwrap_or_default();
+        let mut beginning = Self::default();
+        for event in &events {
+            match Body::decode(&event.kind, &event.payload) {
+                Ok(Some(Body::SessionCreated(created))) => {
+                    let parent = created.parent;
+                    beginning.parent =
+                        parent.map(|parent| Address { session: parent.session, branch: parent.branch });
+                }
+                Ok(Some(Body::UserMessage(said))) => {
+                    let text = text_of(&said.content);
+                    let words: Vec<&str> = text.split_whitespace().take(SUBJECT_WORDS_MAX).collect();
+                    beginning.subject = Some(shorten(&words.join(" "), TITLE_COLUMNS).into_owned());
+                    break;
+                }
+                _ => {}
+            }
+        }
+        beginning
+    }
 }
 
 fn view<'a>(address: &'a Address, listed: &'a Listed) -> View<'a> {
@@ -118,19 +230,12 @@ fn view<'a>(address: &'a Address, listed: &'a Listed) -> View<'a> {
         agent: attrs.agent.as_deref(),
         status: attrs.status.as_str(),
         title: attrs.title.as_deref(),
+        subject: None,
+        parent: None,
         principal: attrs.principal.as_deref(),
         updated: listed.head.ts,
         usage: Usage::default(),
         cost_usd: 0.0,
         damage: None,
     }
-}
-
-fn row(address: &Address, listed: &Listed, status: &str) -> [String; 5] {
-    let text = |text: &Option<String>| printable(text.as_deref().unwrap_or("")).into_owned();
-    // To the second is enough for people.
-    let updated = listed.head.ts.to_string();
-    let updated = updated.split('.').next().unwrap_or_default().replace('T', " ");
-    let attrs = &listed.attrs;
-    [address.to_string(), text(&attrs.agent), status.to_owned(), updated, text(&attrs.title)]
 }
