@@ -83,8 +83,16 @@ impl Explain for WhichError {
 /// The call that `text` names, and the session that makes it. Nothing names the only one that waits.
 pub(super) async fn find(host: &Host, text: Option<&str>) -> Outcome<(Address, CallId)> {
     let Some(text) = text else {
-        let (page, _) = host.engine.all_approvals(None, None, CANDIDATES_MAX).await?;
-        return only(page);
+        let (mut waiting, mut after) = (Vec::new(), None);
+        while waiting.len() < CANDIDATES_MAX {
+            let page = host.engine.all_approvals(None, after, weir_journal::PAGE_MAX).await?;
+            waiting.extend(page.approvals);
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        return only(waiting);
     };
     if crate::which::from_latest(text).is_some() {
         let address = crate::which::find(&*host.journal, text, &Sees::Everything).await?;
