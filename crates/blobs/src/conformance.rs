@@ -47,6 +47,8 @@ macro_rules! conformance_tests {
             a_put_makes_an_old_blob_young
             doubt_keeps_a_blob
             a_blob_put_during_a_sweep_is_there_after_it
+            a_lease_keeps_what_it_was_taken_for
+            what_is_put_under_a_lease_outlives_every_sweep
         }
     };
     (@cases $name:ident, $make:expr, $($case:ident)*) => {

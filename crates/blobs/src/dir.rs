@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! root/ab/cdef…   the blob whose hash is abcdef…: see `format`
-//! root/ab/.lock   shared by writers of shard ab, exclusive to a collector; never removed
+//! root/ab/.lock   shared by writers and leases of shard ab, exclusive to a collector; never removed
 //! root/tmp/…      content on its way in, locked by its writer
 //! ```
 //!
@@ -28,7 +28,9 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::Semaphore;
 use weir_types::Hash;
 
-use crate::{Blobs, CHUNK_BYTES, GetError, Live, PutError, Reader, Source, Stored, Sweep, SweepError, Swept};
+use crate::{
+    Blobs, CHUNK_BYTES, GetError, Lease, Live, PutError, Reader, Source, Stored, Sweep, SweepError, Swept,
+};
 use shard::Layout;
 use upload::Upload;
 
@@ -102,6 +104,17 @@ impl DirBlobs {
             .map_err(|source| PutError::Storage { path: self.layout.root().to_owned(), source })
     }
 
+    async fn hold(&self, hashes: &[Hash]) -> Result<Lease, PutError> {
+        let (layout, hashes) = (Arc::clone(&self.layout), hashes.to_vec());
+        let permit = Arc::clone(&self.commits).acquire_owned().await;
+        let hold = move || {
+            let _permit = permit;
+            layout.hold(&hashes)
+        };
+        let held = self.blocking(hold).await?;
+        held.map_err(|source| PutError::Storage { path: self.layout.root().to_owned(), source })
+    }
+
     async fn open_blob(&self, hash: Hash) -> Result<Reader, GetError> {
         let path = self.layout.path(hash);
         let opened = blocking({
@@ -142,6 +155,10 @@ impl Blobs for DirBlobs {
 
     fn stat(&self, hash: Hash) -> BoxFuture<'_, Result<Option<Stored>, GetError>> {
         Box::pin(self.stat_blob(hash))
+    }
+
+    fn lease<'a>(&'a self, hashes: &'a [Hash]) -> BoxFuture<'a, Result<Lease, PutError>> {
+        Box::pin(self.hold(hashes))
     }
 
     fn sweep<'a>(&'a self, live: &'a dyn Live, sweep: Sweep) -> BoxFuture<'a, Result<Swept, SweepError>> {

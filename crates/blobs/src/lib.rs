@@ -38,7 +38,7 @@ pub mod conformance;
 pub use dir::DirBlobs;
 pub use error::{GetError, PutError, SweepError};
 pub use memory::MemoryBlobs;
-pub use port::{Blobs, Live, Reader, Source, Stored, Sweep, Swept};
+pub use port::{Blobs, Lease, Live, Reader, Source, Stored, Sweep, Swept};
 
 /// Content moves in pieces of this size: large enough to make a hop to a blocking thread cheap, small enough that
 /// hundreds of transfers at once are no burden.

@@ -1,5 +1,7 @@
 //! What a blob store is: content in, name out; name in, the same content out or an error.
 
+use std::any::Any;
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -40,8 +42,19 @@ pub trait Blobs: Send + Sync + 'static {
     /// When it cannot be read, or is damaged in a way that leaves its size in doubt.
     fn stat(&self, hash: Hash) -> BoxFuture<'_, Result<Option<Stored>, GetError>>;
 
-    /// Removes blobs that nobody refers to and nobody has put for `grace`. Writers may put the very same content
-    /// meanwhile: what `put` has acknowledged within the grace period is there afterwards.
+    /// Keeps collectors away from these blobs, whether they are there yet or not, and says which are not. Who appends an
+    /// event that names blobs takes a lease first and keeps it until the event is durable: then they are referred to.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    ///
+    /// # Cancel safety
+    /// Dropping the future lets go of what was leased.
+    fn lease<'a>(&'a self, hashes: &'a [Hash]) -> BoxFuture<'a, Result<Lease, PutError>>;
+
+    /// Removes blobs that nothing refers to, that were put longer than `grace` ago by the clock of the store, and of which
+    /// there is no lease. Writers may put the very same content meanwhile: what `put` has acknowledged within the grace
+    /// period, or under a lease, is there afterwards.
     ///
     /// # Errors
     /// When the store cannot be changed, or `live` does not know; what was removed until then was garbage.
@@ -76,6 +89,31 @@ impl dyn Blobs {
     }
 }
 
+/// Keeps collectors away from blobs while it lives. It ends with its process.
+#[derive(Default)]
+pub struct Lease {
+    missing: Vec<Hash>,
+    _held: Vec<Box<dyn Any + Send + Sync>>,
+}
+
+impl Lease {
+    /// A lease that lasts as long as what is `held`.
+    pub fn new(missing: Vec<Hash>, held: Vec<Box<dyn Any + Send + Sync>>) -> Self {
+        Self { missing, _held: held }
+    }
+
+    /// The blobs that were not there when the lease was taken.
+    pub fn missing(&self) -> &[Hash] {
+        &self.missing
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease").field("missing", &self.missing).finish_non_exhaustive()
+    }
+}
+
 /// A stored blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
@@ -106,6 +144,10 @@ pub struct Sweep {
 impl Sweep {
     /// Long enough for any writer to append the event that refers to what it has put.
     pub const GRACE: Duration = Duration::from_secs(24 * 60 * 60);
+
+    /// The least that leaves a writer the time between its put and its append, while others may be writing: longer than any
+    /// call of a model or a tool takes by default, together with the wait for a full disk.
+    pub const GRACE_MIN: Duration = Duration::from_secs(60 * 60);
 }
 
 /// What a sweep did.

@@ -14,7 +14,7 @@ use weir_kernel::{Body, MemoryStored};
 use weir_tools::{Memory, MemoryError, Note, Remembered, Trace};
 use weir_types::{BranchId, Event, StreamName, Timestamp};
 
-/// How many notes are looked at; older ones are there, but no longer found. A real index comes with `knowledge`.
+/// How many notes are searched. How many older ones there are is said with what is found. A real index comes with `knowledge`.
 const NOTES_MAX: usize = 2_000;
 
 /// The longest note.
@@ -54,24 +54,42 @@ impl AgentMemory {
         Arc::new(Self { journal, blobs, branch: stream(agent, principal) })
     }
 
-    /// The newest event of each document, the newest first.
-    async fn newest(&self) -> Result<Vec<(MemoryStored, Timestamp)>, MemoryError> {
+    /// The newest event of each document, the newest first, and how many older documents there are.
+    async fn newest(&self) -> Result<(Vec<(MemoryStored, Timestamp)>, usize), MemoryError> {
+        let (mut found, mut older) = (Vec::new(), 0);
+        let each = |note: MemoryStored, at| {
+            match found.len() < NOTES_MAX {
+                true => found.push((note, at)),
+                false => older += 1,
+            }
+            false
+        };
+        self.look_back(each).await?;
+        Ok((found, older))
+    }
+
+    /// Goes through the newest event of each document, the newest first, until told that it is enough.
+    async fn look_back(
+        &self,
+        mut is_enough: impl FnMut(MemoryStored, Timestamp) -> bool,
+    ) -> Result<(), MemoryError> {
         let branch = self.branch.as_ref().map_err(Clone::clone)?;
-        let (mut found, mut known, mut before) = (Vec::new(), BTreeSet::new(), None);
-        while found.len() < NOTES_MAX {
+        let (mut known, mut before) = (BTreeSet::new(), None);
+        loop {
             let page = match self.journal.read_back(branch, before, PAGE_MAX).await {
                 Ok(page) => page,
                 // Nothing was ever stored.
-                Err(ReadError::NoStream(_) | ReadError::NoBranch(_)) => return Ok(found),
+                Err(ReadError::NoStream(_) | ReadError::NoBranch(_)) => return Ok(()),
                 Err(error) => return Err(MemoryError(error.to_string())),
             };
-            let Some(last) = page.last() else { return Ok(found) };
+            let Some(last) = page.last() else { return Ok(()) };
             before = Some(last.seq);
-            let notes = page.iter().filter_map(|event| Some((stored(event)?, event.ts)));
-            found.extend(notes.filter(|(note, _)| known.insert(note.doc.clone())));
+            for (note, at) in page.iter().filter_map(|event| Some((stored(event)?, event.ts))) {
+                if known.insert(note.doc.clone()) && is_enough(note, at) {
+                    return Ok(());
+                }
+            }
         }
-        found.truncate(NOTES_MAX);
-        Ok(found)
     }
 
     async fn text(&self, stored: MemoryStored, at: Timestamp) -> Result<Remembered, MemoryError> {
@@ -107,9 +125,27 @@ impl Memory for AgentMemory {
 
     fn notes(&self) -> BoxFuture<'_, Result<Arc<[Remembered]>, MemoryError>> {
         async move {
-            let notes = stream::iter(self.newest().await?).map(|(note, at)| self.text(note, at));
+            let (newest, _) = self.newest().await?;
+            let notes = stream::iter(newest).map(|(note, at)| self.text(note, at));
             let notes: Vec<Remembered> = notes.buffered(READS_AT_ONCE).try_collect().await?;
             Ok(notes.into())
+        }
+        .boxed()
+    }
+
+    fn older(&self) -> BoxFuture<'_, Result<usize, MemoryError>> {
+        async move { Ok(self.newest().await?.1) }.boxed()
+    }
+
+    fn knows<'a>(&'a self, doc: &'a str) -> BoxFuture<'a, Result<bool, MemoryError>> {
+        async move {
+            let mut is_known = false;
+            let look = |note: MemoryStored, _| {
+                is_known = note.doc == doc;
+                is_known
+            };
+            self.look_back(look).await?;
+            Ok(is_known)
         }
         .boxed()
     }

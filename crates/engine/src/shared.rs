@@ -158,6 +158,11 @@ impl Shared {
         Ok(hash)
     }
 
+    /// A blob is not stored any more. Whether it was known to be: then it is put again when it is needed.
+    pub(crate) fn forget_blob(&self, hash: Hash) -> bool {
+        self.known().remove(&hash)
+    }
+
     fn active(&self) -> MutexGuard<'_, HashMap<Address, Handle>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }

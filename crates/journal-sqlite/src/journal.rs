@@ -13,7 +13,8 @@ use weir_journal::follow::{self, Hub, Store};
 use weir_journal::{
     Answer, AppendError, Appended, Branch, FoldVersion, Fork, ForkError, Head, Journal, Key, KeyedPart,
     ListAfter, ListFilter, Listed, Looked, NewEvent, PAGE_MAX, PAYLOAD_MAX, Part, Problem, ReadError, Report,
-    SNAPSHOT_MAX, Snapshot, StorageError, StorageFailure, StreamSummary, Tail, VerifyProgress, rules,
+    SNAPSHOT_MAX, Snapshot, StorageError, StorageFailure, StreamSummary, Tail, VerifyProgress, payloads,
+    rules,
 };
 use weir_types::{BranchId, Event, EventId, Hash, Kind, Position, Seq, StreamName};
 
@@ -154,6 +155,17 @@ impl SqliteJournal {
     /// When the target exists or cannot be written.
     pub async fn backup_to(&self, target: &Path) -> Result<(), StorageError> {
         facts::backup(self.source.location.clone(), target.to_owned()).await
+    }
+
+    /// Whether no other process has the journal open. If so, whoever opens it waits until this one is closed.
+    pub fn hold_alone(&self) -> bool {
+        let Some(lock) = &self._lock else { return true };
+        if lock.try_lock().is_ok() {
+            return true;
+        }
+        // Trying for all of it may have lost the share that says that the file is in use.
+        let _ = lock.lock_shared();
+        false
     }
 
     /// Facts about the file, for people who look for trouble.
@@ -311,10 +323,10 @@ impl SqliteJournal {
             return Err(error.into());
         }
         rules::check_limits(&parts)?;
-        for event in parts.iter().flat_map(|part| &part.events).filter(|event| event.is_large()) {
-            self.source.blobs.put_bytes(event.payload().clone()).await.map_err(AppendError::Blob)?;
-        }
+        let lease = payloads::lease(&*self.source.blobs, &parts).await?;
         let (append, size) = encode(parts).await;
+        // The request may outlive this future: the lease goes along.
+        let append = Append { _lease: Some(lease), ..append };
         let closed = || AppendError::from(self.source.location.closed());
         let room = self.room.clone().acquire_many_owned(kib(size.bytes)).await.map_err(|_| closed())?;
         let (reply, answer) = oneshot::channel();
@@ -370,7 +382,7 @@ fn encode_now(parts: Vec<Part>) -> (Append, Size) {
     let records: Vec<Record> = events.into_iter().map(record::encode).collect();
     let size =
         Size { events: records.len(), bytes: records.iter().map(|record| record.bytes.len() + 128).sum() };
-    (Append { parts, records }, size)
+    (Append { parts, records, _lease: None }, size)
 }
 
 impl SqliteJournal {

@@ -118,6 +118,8 @@ macro_rules! conformance_suite {
                 names_are_never_confused
                 kinds_and_payloads_survive_byte_for_byte
                 large_payloads_are_in_the_blob_store
+                an_event_needs_its_blobs
+                a_collector_never_takes_what_was_acknowledged
                 a_lost_payload_is_an_error
                 a_snapshot_is_found_by_its_fold
                 a_snapshot_of_other_events_is_ignored

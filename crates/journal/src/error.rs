@@ -134,6 +134,12 @@ pub enum AppendError {
     /// The blob store refused a large payload.
     #[error("cannot store a large payload")]
     Blob(#[source] weir_blobs::PutError),
+    /// An event names a blob that is not in the store.
+    #[error("an event names blob {hash}, which is not in the blob store")]
+    NoBlob {
+        /// The blob.
+        hash: weir_types::Hash,
+    },
     /// What is there already is damaged; nothing is appended behind it.
     #[error("cannot append: {0}")]
     Damaged(#[source] ReadError),
@@ -156,6 +162,7 @@ impl Explain for AppendError {
             Self::DuplicateId { .. } => "journal::duplicate-id",
             Self::Invalid { .. } => "journal::invalid",
             Self::Blob(source) => source.code(),
+            Self::NoBlob { .. } => "journal::no-blob",
             Self::Damaged(source) => source.code(),
             Self::Storage(_) => "journal::storage",
         }
@@ -178,6 +185,9 @@ impl Explain for AppendError {
                 "split the request, or put large content into the blob store with `weir blob put`".into()
             }
             Self::Blob(source) => source.help(),
+            Self::NoBlob { .. } => {
+                "put the content again with `weir blob put FILE`, then repeat: nothing was appended".into()
+            }
             Self::Damaged(source) => source.help(),
             Self::Storage(error) => error.what.help().into(),
         }
@@ -186,7 +196,10 @@ impl Explain for AppendError {
     fn fault(&self) -> Fault {
         match self {
             Self::Conflict { .. } | Self::Fenced { .. } => Fault::Conflict,
-            Self::KeyReused { .. } | Self::DuplicateId { .. } | Self::Invalid { .. } => Fault::Input,
+            Self::KeyReused { .. }
+            | Self::DuplicateId { .. }
+            | Self::Invalid { .. }
+            | Self::NoBlob { .. } => Fault::Input,
             Self::NoBranch(_) => Fault::Missing,
             Self::Blob(source) => source.fault(),
             Self::Damaged(source) => source.fault(),

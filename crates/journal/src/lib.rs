@@ -46,6 +46,7 @@ mod error;
 mod listing;
 mod mint;
 mod pages;
+pub mod payloads;
 mod snapshot;
 mod verify;
 

@@ -17,6 +17,7 @@ use crate::error::{AppendError, ForkError, ReadError};
 use crate::follow::{self, Hub, Store};
 use crate::listing::{Branch, Fork, Head, ListAfter, ListFilter, Listed, Looked, StreamSummary};
 use crate::mint::now;
+use crate::payloads;
 use crate::port::{Answer, Journal, PAGE_MAX, Tail};
 use crate::rules;
 use crate::snapshot::{FoldVersion, Snapshot};
@@ -52,9 +53,8 @@ impl Shared {
 
     async fn append(&self, parts: Vec<Part>) -> Result<Vec<Appended>, AppendError> {
         rules::check_limits(&parts)?;
-        for event in parts.iter().flat_map(|part| &part.events).filter(|event| event.is_large()) {
-            self.blobs.put_bytes(event.payload().clone()).await.map_err(AppendError::Blob)?;
-        }
+        // Held until the events are there.
+        let _lease = payloads::lease(&*self.blobs, &parts).await?;
         let mut state = self.state();
         if let Some(first) = state.replay(&parts)? {
             return Ok(first);

@@ -14,6 +14,16 @@ pub trait Memory: Send + Sync {
 
     /// All notes, the newest first; of those under one name, the newest.
     fn notes(&self) -> BoxFuture<'_, Result<Arc<[Remembered]>, MemoryError>>;
+
+    /// How many notes there are that [`Memory::notes`] leaves out, because they are older than so many others.
+    fn older(&self) -> BoxFuture<'_, Result<usize, MemoryError>> {
+        Box::pin(std::future::ready(Ok(0)))
+    }
+
+    /// Whether there is a note of that name, however old.
+    fn knows<'a>(&'a self, doc: &'a str) -> BoxFuture<'a, Result<bool, MemoryError>> {
+        Box::pin(async move { Ok(self.notes().await?.iter().any(|known| known.note.doc == doc)) })
+    }
 }
 
 /// Something to remember.

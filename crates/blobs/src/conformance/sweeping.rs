@@ -148,3 +148,69 @@ impl Live for LatePut {
         })
     }
 }
+
+/// However old it is, and though nothing refers to it; and no longer than the lease lives.
+pub async fn a_lease_keeps_what_it_was_taken_for(fixture: impl Fixture) {
+    let (blobs, stored) = (fixture.blobs(), put_aged(&fixture, "leased", 2 * HOUR).await);
+    let absent = Hash::of(b"never put");
+    let one = blobs.lease(&[stored.hash, absent]).await.expect("leased");
+    let two = blobs.lease(&[stored.hash]).await.expect("leased");
+    assert_eq!((one.missing(), two.missing()), (&[absent][..], &[][..]));
+    for lease in [one, two] {
+        let swept = blobs.sweep(&Uses::none(), SWEEP).await.expect("swept");
+        assert_eq!(swept, Swept { seen: 1, young: 1, ..Swept::default() });
+        assert!(is_there(&blobs, stored).await);
+        drop(lease);
+    }
+    let swept = blobs.sweep(&Uses::none(), SWEEP).await.expect("swept");
+    assert_eq!(swept.removed, 1);
+}
+
+/// What every append does: lease, put, refer to it, let go; while a collector without any grace sweeps all the time.
+pub async fn what_is_put_under_a_lease_outlives_every_sweep(fixture: impl Fixture) {
+    const WRITERS: usize = 4;
+    const CONTENTS: usize = 50;
+    let (blobs, live) = (fixture.blobs(), Arc::new(Mutex::new(HashSet::new())));
+    let writer = |writer: usize| {
+        let (blobs, live) = (Arc::clone(&blobs), Arc::clone(&live));
+        tokio::spawn(async move {
+            for content in 0..CONTENTS {
+                let content = bytes::Bytes::from(format!("content {content} of writer {writer}"));
+                let hash = Hash::of(&content);
+                let lease = blobs.lease(&[hash]).await.expect("leased");
+                blobs.put_bytes(content.clone()).await.expect("stored");
+                tokio::task::yield_now().await;
+                assert_eq!(blobs.get_bytes(hash, 100).await.expect("leased"), content);
+                live.lock().expect("not poisoned").insert(hash);
+                drop(lease);
+            }
+        })
+    };
+    let writers: Vec<JoinHandle<()>> = (0..WRITERS).map(writer).collect();
+    let referred = Shared(Arc::clone(&live));
+    let at_once = Sweep { grace: Duration::ZERO, dry_run: false };
+    while !writers.iter().all(JoinHandle::is_finished) {
+        blobs.sweep(&referred, at_once).await.expect("swept");
+    }
+    for writer in writers {
+        writer.await.expect("no panic");
+    }
+    let live = live.lock().expect("not poisoned").clone();
+    assert_eq!(live.len(), WRITERS * CONTENTS);
+    for hash in live {
+        assert!(blobs.stat(hash).await.expect("an answer").is_some(), "{hash} was removed");
+    }
+}
+
+/// What several tasks say is in use.
+struct Shared(Arc<Mutex<HashSet<Hash>>>);
+
+impl Live for Shared {
+    fn is_live(&self, hash: Hash) -> Answer<'_> {
+        let is_live = self.0.lock().expect("not poisoned").contains(&hash);
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            Ok(is_live)
+        })
+    }
+}

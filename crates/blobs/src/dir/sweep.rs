@@ -2,13 +2,17 @@
 //!
 //! INVARIANT: a blob is unlinked only under its shard's exclusive lock, after its age and its references were checked
 //! under that same lock. A writer of the same content holds the lock shared while it refreshes or replaces the file,
-//! so it comes either before (the file is young, and kept) or after (it finds no file, and moves its own there).
+//! so it comes either before (the file is young, and kept) or after (it finds no file, and moves its own there). Who
+//! appends an event holds the same lock shared, as a lease, from before it looks for the blob until the event is durable.
+//!
+//! How old a blob is, the file system says: its time of modification against that of a file made when the sweep begins. The
+//! clock of this process, or of the one that put the blob, may be days off.
 
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use weir_types::Hash;
 
@@ -19,11 +23,16 @@ use crate::{Live, Sweep, SweepError, Swept};
 
 pub(super) async fn sweep(layout: &Arc<Layout>, live: &dyn Live, sweep: Sweep) -> Result<Swept, SweepError> {
     let mut swept = Swept::default();
+    let layout_of_probe = Arc::clone(layout);
+    let Some(now) = run(layout.root(), move || Temporary::time(&layout_of_probe)).await? else {
+        return Ok(swept);
+    };
+    let sweep = Timed { now, sweep };
     for number in 0..=u8::MAX {
         let shard = layout.shard(number);
         let (candidates, young) = run(&shard.path, {
             let shard = shard.clone();
-            move || scan(&shard, sweep.grace)
+            move || scan(&shard, sweep)
         })
         .await?;
         swept.young += young;
@@ -40,6 +49,13 @@ pub(super) async fn sweep(layout: &Arc<Layout>, live: &dyn Live, sweep: Sweep) -
     })
     .await?;
     Ok(swept)
+}
+
+/// A sweep, and what time it was by the file system's clock when it began.
+#[derive(Clone, Copy, Debug)]
+struct Timed {
+    now: SystemTime,
+    sweep: Sweep,
 }
 
 /// What became of a candidate.
@@ -70,7 +86,7 @@ impl Swept {
 
 /// The blobs of a shard that are old enough to be garbage, and the number of those that are not. Taken without a
 /// lock, so that writers wait only for what is likely to go.
-fn scan(shard: &Shard, grace: Duration) -> io::Result<(Vec<Hash>, u64)> {
+fn scan(shard: &Shard, sweep: Timed) -> io::Result<(Vec<Hash>, u64)> {
     let (mut candidates, mut young) = (Vec::new(), 0);
     for entry in entries(&shard.path)? {
         let entry = entry?;
@@ -78,7 +94,7 @@ fn scan(shard: &Shard, grace: Duration) -> io::Result<(Vec<Hash>, u64)> {
         if !entry.file_type()?.is_file() {
             continue;
         }
-        match age(&entry.path(), grace)? {
+        match age(&entry.path(), sweep)? {
             Age::Old { .. } => candidates.push(hash),
             Age::Young => young += 1,
             Age::Gone => {}
@@ -93,7 +109,7 @@ async fn consider(
     path: PathBuf,
     hash: Hash,
     live: &dyn Live,
-    sweep: Sweep,
+    sweep: Timed,
 ) -> Result<Outcome, SweepError> {
     let examined = run(&shard.path, {
         let (shard, path) = (shard.clone(), path.clone());
@@ -116,9 +132,16 @@ async fn consider(
 
 /// Locks the shard, then looks at the age again: the blob may have been put since the scan. A dry run takes no lock,
 /// because it has nothing to do under it.
-fn examine(shard: &Shard, path: &Path, sweep: Sweep) -> io::Result<(Option<Lock>, Age)> {
-    let lock = if sweep.dry_run { None } else { Some(shard.lock_exclusive()?) };
-    Ok((lock, age(path, sweep.grace)?))
+///
+/// A shard that writers lease all the time is left alone: what is in it counts as young.
+fn examine(shard: &Shard, path: &Path, sweep: Timed) -> io::Result<(Option<Lock>, Age)> {
+    if sweep.sweep.dry_run {
+        return Ok((None, age(path, sweep)?));
+    }
+    match shard.lock_exclusive()? {
+        Some(lock) => Ok((Some(lock), age(path, sweep)?)),
+        None => Ok((None, Age::Young)),
+    }
 }
 
 fn remove(path: &Path, lock: Lock) -> io::Result<()> {
@@ -136,31 +159,31 @@ enum Age {
     Gone,
 }
 
-fn age(path: &Path, grace: Duration) -> io::Result<Age> {
+fn age(path: &Path, Timed { now, sweep }: Timed) -> io::Result<Age> {
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Age::Gone),
         Err(error) => return Err(error),
     };
-    // A time in the future means that a clock was set back. We cannot tell how old the file is, so it is young.
-    match SystemTime::now().duration_since(metadata.modified()?) {
-        Ok(age) if age >= grace => Ok(Age::Old { stored_bytes: metadata.len() }),
+    // A time in the future: put since the sweep began, or copied here with a time of its own. We cannot tell how old the file is, so it is young.
+    match now.duration_since(metadata.modified()?) {
+        Ok(age) if age >= sweep.grace => Ok(Age::Old { stored_bytes: metadata.len() }),
         Ok(_) | Err(_) => Ok(Age::Young),
     }
 }
 
 /// Removes what crashed writers left; answers with the number of files.
-fn sweep_temporary(directory: &Path, sweep: Sweep) -> io::Result<u64> {
+fn sweep_temporary(directory: &Path, sweep: Timed) -> io::Result<u64> {
     let mut removed = 0;
     for entry in entries(directory)? {
         let entry = entry?;
         if !Temporary::is_name(&entry.file_name()) || !entry.file_type()?.is_file() {
             continue;
         }
-        let is_old = matches!(age(&entry.path(), sweep.grace)?, Age::Old { .. });
+        let is_old = matches!(age(&entry.path(), sweep)?, Age::Old { .. });
         if is_old && is_abandoned(&entry.path())? {
             removed += 1;
-            if !sweep.dry_run {
+            if !sweep.sweep.dry_run {
                 ignore_missing(fs::remove_file(entry.path()))?;
             }
         }
@@ -228,10 +251,10 @@ mod tests {
         let old = SystemTime::now() - 2 * Sweep::GRACE;
         fs::File::open(&path).expect("a file").set_modified(old).expect("backdated");
 
-        let sweep = Sweep { grace: Sweep::GRACE, dry_run: false };
+        let sweep = Timed { now: SystemTime::now(), sweep: Sweep { grace: Sweep::GRACE, dry_run: false } };
         let shard = dir.layout.shard_of(stored.hash);
         let consider = || consider(&shard, path.clone(), stored.hash, &NothingIsLive, sweep);
-        assert_eq!(scan(&shard, sweep.grace).expect("scanned"), (vec![stored.hash], 0));
+        assert_eq!(scan(&shard, sweep).expect("scanned"), (vec![stored.hash], 0));
         blobs.put_bytes("again".into()).await.expect("stored");
         assert_eq!(consider().await.expect("considered"), Outcome::Young);
         assert!(path.exists());

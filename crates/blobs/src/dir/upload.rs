@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 use weir_types::Hasher;
 use zstd::stream::write::Encoder;
 
@@ -84,12 +85,18 @@ fn refresh(target: &Path, fresh: &File) -> bool {
         if !same_content(&existing, fresh)? {
             return Ok(false);
         }
-        existing.set_modified(SystemTime::now())?;
+        mark_as_new(&existing)?;
         // It may have been copied here by a tool that does not sync.
         existing.sync_all()?;
         Ok(true)
     };
     refreshed().unwrap_or(false)
+}
+
+/// Sets the time of modification to what the file system's clock says, which is what a sweep compares it with.
+fn mark_as_new(file: &File) -> io::Result<()> {
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    Ok(futimens(file, &Timestamps { last_access: now, last_modification: now })?)
 }
 
 fn same_content(one: &File, other: &File) -> io::Result<bool> {
@@ -169,6 +176,20 @@ impl Temporary {
                 return Ok((temporary, file));
             }
         }
+    }
+
+    /// What time it is by the clock of the store's file system; nothing, if there is no store yet.
+    pub(super) fn time(layout: &Layout) -> io::Result<Option<SystemTime>> {
+        let directory = layout.temporary();
+        match create_dir(&directory) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let (_probe, file) = Self::create(&directory)?;
+        // A file system that keeps times lazily is asked to write one.
+        mark_as_new(&file)?;
+        Ok(Some(file.metadata()?.modified()?))
     }
 
     /// Unique among processes, even those that see themselves under the same id in two containers: time differs, and

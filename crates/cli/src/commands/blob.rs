@@ -68,14 +68,19 @@ pub(crate) struct StatArgs {
 
 /// The arguments of `weir blob gc`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  weir blob gc --dry-run\n  weir blob gc --grace 7d")]
+#[command(
+    after_help = "Examples:\n  weir blob gc --dry-run\n  weir blob gc --grace 7d\n  weir blob gc --offline --grace 0s"
+)]
 pub(crate) struct GcArgs {
     /// Say what would be removed, and remove nothing.
     #[arg(long, short = 'n')]
     dry_run: bool,
-    /// Keep what was put more recently than this, as its event may be on the way: `90s`, `30m`, `24h` or `7d`.
+    /// Keep what was put more recently than this, as its event may be on the way: `90m`, `24h` or `7d`; at least `1h`.
     #[arg(long, value_name = "TIME", default_value = "24h")]
     grace: String,
+    /// Make sure that no other process uses the data directory, and keep others waiting: then any `--grace` will do.
+    #[arg(long)]
+    offline: bool,
 }
 
 /// Runs `weir blob …`.
@@ -200,6 +205,43 @@ fn parse_grace(text: &str) -> Result<Duration, GraceError> {
     Ok(Duration::from_secs(number.checked_mul(seconds).ok_or_else(refuse)?))
 }
 
+/// Why nothing is collected.
+#[derive(Debug, thiserror::Error)]
+enum CollectError {
+    /// Too short.
+    #[error("`--grace {0}` is less than an hour: an event that needs a new blob may still be on its way")]
+    Grace(String),
+    /// Somebody else may be writing.
+    #[error("another process uses the data directory")]
+    InUse,
+}
+
+impl Explain for CollectError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Grace(_) => "cli::grace",
+            Self::InUse => "cli::in-use",
+        }
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        match self {
+            Self::Grace(_) => {
+                "give it at least `1h`, or stop every other weir process and use `weir blob gc --offline`"
+                    .into()
+            }
+            Self::InUse => "find it with `weir doctor` and stop it, or leave `--offline` out".into(),
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Grace(_) => Fault::Input,
+            Self::InUse => Fault::Conflict,
+        }
+    }
+}
+
 /// A blob is live while an event names it.
 struct Referred<'a, J>(&'a J);
 
@@ -222,7 +264,14 @@ struct GcView {
 
 async fn gc(args: &GcArgs, context: &mut Context) -> Outcome {
     let grace = parse_grace(&args.grace)?;
+    if grace < Sweep::GRACE_MIN && !args.offline && !args.dry_run {
+        return Err(CollectError::Grace(args.grace.clone()).into());
+    }
     let store = context.store().await?;
+    if args.offline && !store.journal.hold_alone() {
+        store.close().await;
+        return Err(CollectError::InUse.into());
+    }
     let sweep = Sweep { grace, dry_run: args.dry_run };
     let swept = store.blobs.sweep(&Referred(&store.journal), sweep).await;
     store.close().await;

@@ -57,6 +57,11 @@ impl Actor {
                     self.take_over(owner).await?;
                     return Ok(Committed::Rebased);
                 }
+                Err(AppendError::NoBlob { hash }) if self.shared.forget_blob(hash) => {
+                    // It was put long ago, never referred to, and collected: who decides again puts it again.
+                    self.reload().await?;
+                    return Ok(Committed::Rebased);
+                }
                 Err(error) if is_last || !self.can_wait(&error, began) => return Err(error.into()),
                 Err(error) => {
                     self.standing.send_replace(Standing::WaitingForStorage);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rusqlite::params;
+use weir_blobs::Lease;
 use weir_journal::rules::{self, KnownPart};
 use weir_journal::{AppendError, Appended, Attrs, NewEvent, Ownership, Part, now};
 use weir_types::{BranchId, Hash, OwnerId, Position, Seq, StreamName, Timestamp};
@@ -18,6 +19,8 @@ pub(crate) struct Append {
     pub(crate) parts: Vec<Part>,
     /// One per event, through all parts.
     pub(crate) records: Vec<Record>,
+    /// Keeps collectors away from the blobs that the events name, until they are durable.
+    pub(crate) _lease: Option<Lease>,
 }
 
 impl Writer {

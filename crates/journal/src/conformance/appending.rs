@@ -217,7 +217,8 @@ pub async fn requests_beyond_the_limits_are_refused(make: Make) {
     let fixture = make().await;
     let journal = &*fixture.journal;
     let one = |event: NewEvent| vec![Part::new(at("a"), vec![event])];
-    let refs = |count| event("n", "1").with_refs(vec![weir_types::Hash::ZERO; count]);
+    let blob = fixture.blobs.put_bytes("blob".into()).await.unwrap().hash;
+    let refs = |count| event("n", "1").with_refs(vec![blob; count]);
     let agent = Some("x".repeat(Attrs::TEXT_MAX + 1));
     let attrs = Some(Attrs { agent, ..Attrs::new(Status::Idle) });
     #[rustfmt::skip]

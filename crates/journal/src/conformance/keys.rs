@@ -60,7 +60,7 @@ pub async fn a_key_names_one_content(make: Make) {
     let part = |event| vec![Part { key: Some(key("k")), ..Part::new(at("a"), vec![event]) }];
     let first = journal.append(part(event("note.made", "1"))).await.unwrap();
     let reused = "key `k` was already used on a@main for other content";
-    let hash = weir_types::Hash::of(b"x");
+    let hash = fixture.blobs.put_bytes("x".into()).await.unwrap().hash;
     for other in
         [event("note.made", "2"), event("note.lost", "1"), event("note.made", "1").with_refs(vec![hash])]
     {

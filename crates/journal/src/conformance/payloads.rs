@@ -8,6 +8,7 @@ use weir_types::{Hash, PAYLOAD_INLINE_MAX, Position, Seq};
 
 use super::Make;
 use super::kit::*;
+use crate::append::Part;
 use crate::verify::{Problem, silent};
 
 fn large(fill: u8) -> Vec<u8> {
@@ -18,7 +19,7 @@ fn large(fill: u8) -> Vec<u8> {
 pub async fn large_payloads_are_in_the_blob_store(make: Make) {
     let fixture = make().await;
     let (journal, a) = (&*fixture.journal, at("a"));
-    let other = Hash::of(b"other");
+    let other = fixture.blobs.put_bytes("other".into()).await.unwrap().hash;
     let (inline, blob) = (vec![1; PAYLOAD_INLINE_MAX], large(2));
     let events = vec![
         event("n", inline.clone()),
@@ -74,4 +75,60 @@ pub async fn a_lost_payload_is_an_error(make: Make) {
     fixture.blobs.put_bytes(blob.clone().into()).await.unwrap();
     assert_eq!(journal.read(&a, Seq(1), 1).await.unwrap()[0].payload, blob);
     assert_sound(journal).await;
+}
+
+/// An event that names a blob which is not there is refused, and nothing of its append is done; its own payload is put again.
+pub async fn an_event_needs_its_blobs(make: Make) {
+    let fixture = make().await;
+    let (journal, a) = (&*fixture.journal, at("a"));
+    let absent = Hash::of(b"absent");
+    let needs = || vec![event("n", "1"), event("n", "2").with_refs(vec![absent])];
+    let refused = format!("an event names blob {absent}, which is not in the blob store");
+    assert_eq!(refusal(journal.append(vec![Part::new(a.clone(), needs())]).await), refused);
+    assert_eq!(everything(journal).await, []);
+    fixture.blobs.put_bytes("absent".into()).await.unwrap();
+    append(journal, &a, needs()).await;
+    let blob = large(4);
+    fixture.blobs.put_bytes(blob.clone().into()).await.unwrap();
+    let sweep = Sweep { grace: Duration::ZERO, dry_run: false };
+    fixture.blobs.sweep(&Nothing, sweep).await.unwrap();
+    append(journal, &a, vec![event("n", blob.clone())]).await;
+    assert_eq!(journal.read(&a, Seq(2), 1).await.unwrap()[0].payload, blob);
+}
+
+/// What is in use, as the journal says.
+struct Named(std::sync::Arc<dyn crate::Journal>);
+
+impl Live for Named {
+    fn is_live(&self, hash: Hash) -> BoxFuture<'_, Result<bool, Box<dyn std::error::Error + Send + Sync>>> {
+        async move { Ok(self.0.refers_to(hash).await?) }.boxed()
+    }
+}
+
+/// Writers append large payloads, each of which is old garbage at first, while a collector without any grace never rests.
+pub async fn a_collector_never_takes_what_was_acknowledged(make: Make) {
+    const WRITERS: u8 = 4;
+    const EVENTS: u64 = 12;
+    let fixture = make().await;
+    let writer = |writer: u8| {
+        let (journal, blobs) = (fixture.journal.clone(), fixture.blobs.clone());
+        tokio::spawn(async move {
+            for n in 0..EVENTS {
+                let payload = [large(writer), n.to_be_bytes().to_vec()].concat();
+                blobs.put_bytes(payload.clone().into()).await.unwrap();
+                append(&*journal, &at(&format!("of {writer}")), vec![event("n", payload)]).await;
+            }
+        })
+    };
+    let writers: Vec<_> = (0..WRITERS).map(writer).collect();
+    let at_once = Sweep { grace: Duration::ZERO, dry_run: false };
+    while !writers.iter().all(tokio::task::JoinHandle::is_finished) {
+        fixture.blobs.sweep(&Named(fixture.journal.clone()), at_once).await.unwrap();
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    // Reading them all is the proof: a lost payload is an error.
+    assert_eq!(everything(&*fixture.journal).await.len() as u64, u64::from(WRITERS) * EVENTS);
+    assert_sound(&*fixture.journal).await;
 }

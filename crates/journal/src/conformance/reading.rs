@@ -174,6 +174,9 @@ pub async fn blobs_know_whether_they_are_referred_to(make: Make) {
     let fixture = make().await;
     let journal = &*fixture.journal;
     let hashes: Vec<Hash> = ["one", "two", "three"].map(|text| Hash::of(text.as_bytes())).to_vec();
+    for text in ["one", "two"] {
+        fixture.blobs.put_bytes(text.into()).await.unwrap();
+    }
     for hash in &hashes {
         assert!(!journal.refers_to(*hash).await.unwrap());
     }
@@ -204,6 +207,9 @@ pub async fn a_branch_is_searched_for_a_blob(make: Make) {
     let fixture = make().await;
     let journal = &*fixture.journal;
     let [blob, other] = [Hash::of(b"blob"), Hash::of(b"other")];
+    for text in ["blob", "other"] {
+        fixture.blobs.put_bytes(text.into()).await.unwrap();
+    }
     let naming = |hash| event("n", "{}").with_refs(vec![hash]);
     // Blocks of the index are passed, and others refer to the same blob in between.
     for n in 0..100 {

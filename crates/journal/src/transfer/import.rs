@@ -6,7 +6,7 @@ mod existing;
 use std::collections::{HashMap, HashSet};
 
 use tokio::io::{AsyncBufRead, AsyncWriteExt, DuplexStream};
-use weir_blobs::{Blobs, PutError};
+use weir_blobs::{Blobs, Lease, PutError};
 use weir_types::{BranchId, BranchName, Event, Hash, Hasher, Position, Seq, Timestamp, is_reserved_stream};
 
 use super::input::{Input, Next};
@@ -118,6 +118,7 @@ async fn read(
         key: None,
         tips: HashMap::new(),
         stored: HashSet::new(),
+        leases: Vec::new(),
         done: Imported::default(),
     };
     let outcome = import.lines().await;
@@ -141,6 +142,8 @@ struct Import<'a> {
     tips: HashMap<BranchId, Tip>,
     /// Blobs known to be in the store.
     stored: HashSet<Hash>,
+    /// Keeps collectors away from what was stored, until the events that name it are there.
+    leases: Vec<Lease>,
     done: Imported,
 }
 
@@ -313,6 +316,9 @@ impl Import<'_> {
     /// Stores a blob whose first piece is given. Says how much was dropped if the file ends before the blob does.
     async fn blob(&mut self, first: BlobLine, bytes: u64) -> Result<Option<u64>, ImportError> {
         let hash = first.hash;
+        let line = self.input.line;
+        let lease = self.blobs.lease(&[hash]).await;
+        self.leases.push(lease.map_err(|source| ImportError::PutBlob { line, source })?);
         let (pipe, content) = tokio::io::duplex(BLOB_PIECE_MAX);
         let put = async { self.blobs.put(Box::new(content)).await.map_err(Stop::Put) };
         // An error of either drops the other, so a blob that is not whole is not stored.
@@ -342,6 +348,7 @@ impl Import<'_> {
         if appended.iter().any(|part| part.replayed) {
             return Err(ImportError::Conflict { line, what: "one of the keys".to_owned() });
         }
+        self.leases.clear();
         self.done.events += events;
         if self.tips.len() > REMEMBERED_MAX {
             self.tips.clear();

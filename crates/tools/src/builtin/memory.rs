@@ -128,7 +128,7 @@ pub(super) async fn store(running: &Running) -> Result<Done, Failed> {
     }
     let memory = &running.started.world.memory;
     let doc = doc_of(&title);
-    let replaces = memory.notes().await?.iter().any(|known| known.note.doc == doc);
+    let replaces = memory.knows(&doc).await?;
     let words = match replaces {
         true => format!("replaced the note `{doc}`"),
         false => format!("stored as `{doc}`"),
@@ -149,7 +149,8 @@ pub(super) async fn search(running: &Running) -> Result<Done, Failed> {
     if parsed.is_empty() {
         return Err(Failed::new("invalid", "`query` has no word to look for"));
     }
-    let notes = running.started.world.memory.notes().await?;
+    let memory = &running.started.world.memory;
+    let (notes, older) = (memory.notes().await?, memory.older().await?);
     let (total, limit) = (notes.len(), limit.unwrap_or(FOUND));
     let (docs, words) = off_the_runtime(move || {
         let found = ranked(&notes, &parsed);
@@ -165,11 +166,19 @@ pub(super) async fn search(running: &Running) -> Result<Done, Failed> {
             }
             all => counted(all, "note"),
         };
-        let words = format!("{}[{note}]", shown.concat());
+        let words = format!("{}[{note}{}]", shown.concat(), left_out(older));
         (docs, words)
     })
     .await?;
     Ok(Done::text(words).with_traces([Trace::MemoryRetrieved { query, docs }]))
+}
+
+/// What is said of notes that were not looked at.
+fn left_out(older: usize) -> String {
+    match older {
+        0 => String::new(),
+        older => format!("; {} were not searched", counted(older, "older note")),
+    }
 }
 
 /// A note, whole or around what was looked for.
@@ -218,7 +227,8 @@ struct RelatedInput {
 
 pub(super) async fn related(running: &Running) -> Result<Done, Failed> {
     let RelatedInput { doc, depth, limit } = running.input()?;
-    let notes = running.started.world.memory.notes().await?;
+    let memory = &running.started.world.memory;
+    let (notes, older) = (memory.notes().await?, memory.older().await?);
     let known = |name: &str| notes.iter().position(|known| known.note.doc == name);
     let Some(start) = known(&doc).or_else(|| known(&doc_of(&doc))) else { return Err(unknown(&notes, &doc)) };
     let (depth, limit) = (depth.unwrap_or(1), limit.unwrap_or(RELATED));
@@ -238,7 +248,7 @@ pub(super) async fn related(running: &Running) -> Result<Done, Failed> {
             all if all > docs.len() => format!("the nearest {} of {}", docs.len(), counted(all, "note")),
             all => counted(all, "note"),
         };
-        (docs, format!("{}[{note}]", lines.concat()))
+        (docs, format!("{}[{note}{}]", lines.concat(), left_out(older)))
     })
     .await?;
     let trace = Trace::MemoryRetrieved { query: format!("related to {name}"), docs };

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::io::AsyncReadExt;
 use weir_blobs::{
-    Blobs, GetError, Live, MemoryBlobs, PutError, Reader, Source, Stored, Sweep, SweepError, Swept,
+    Blobs, GetError, Lease, Live, MemoryBlobs, PutError, Reader, Source, Stored, Sweep, SweepError, Swept,
 };
 use weir_types::Hash;
 
@@ -78,6 +78,10 @@ impl Blobs for Meddling {
 
     fn stat(&self, hash: Hash) -> BoxFuture<'_, Result<Option<Stored>, GetError>> {
         self.inner.stat(hash)
+    }
+
+    fn lease<'a>(&'a self, hashes: &'a [Hash]) -> BoxFuture<'a, Result<Lease, PutError>> {
+        self.inner.lease(hashes)
     }
 
     fn sweep<'a>(&'a self, live: &'a dyn Live, sweep: Sweep) -> BoxFuture<'a, Result<Swept, SweepError>> {
