@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use weir_journal::{Branch, Expected, Fork, Listed, Ownership, Part, StreamSummary, mint_session};
+use weir_journal::{Branch, Expected, Fork, Listed, Ownership, Part, ReadError, StreamSummary, mint_session};
 use weir_kernel::{
     Allowance, Body, ExternalSignal, FileWritten, RunCancelRequested, Session, SessionClosed, SessionCreated,
-    SessionHalted, SessionUpdated, Spent, UserMessage, Verdict,
+    SessionHalted, SessionUpdated, Spent, UserMessage, Verdict, kind,
 };
-use weir_types::{Block, BranchId, BranchName, EventId, Json, Message, RunId, Seq, Who};
+use weir_types::{Block, BranchId, BranchName, EventId, Json, Message, RunId, Seq, SessionId, Who};
 use weir_workspace::{Change, Files};
 
 use crate::actor::{Command, Resume, attrs, within_budgets};
@@ -408,6 +408,26 @@ impl Engine {
         };
         journal.append(vec![part]).await?;
         Ok((address, branch))
+    }
+
+    /// How a session began, as its event says; nothing, if no event does.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub async fn beginning(&self, session: SessionId) -> Result<Option<SessionCreated>, EngineError> {
+        let branch = Address::main(session).branch_id();
+        let page = match self.0.setup.journal.by_kind(&branch, &kind("session.created"), Seq(0), 4).await {
+            Ok(page) => page,
+            Err(ReadError::NoStream(_) | ReadError::NoBranch(_)) => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let created = page.into_iter().rev().find_map(|event| {
+            match Body::decode(&event.kind, &event.payload).ok().flatten() {
+                Some(Body::SessionCreated(created)) => Some(created),
+                _ => None,
+            }
+        });
+        Ok(created)
     }
 
     /// The state of a session, now or at a past event.

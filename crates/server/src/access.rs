@@ -1,9 +1,9 @@
 //! What someone sees: their own sessions, streams, blobs and approvals. Those of others do not exist, as far as they can tell.
 //!
 //! The policy of the build decides, by the rules that `weir policy show` prints; without a build, those that always hold. All
-//! that is added here is whose something is, and that is never the word of whoever asks: a session says on whose behalf it
-//! acts, a stream has its owner in its name, and a blob belongs to whose streams refer to it. Nothing is read for it but one
-//! row.
+//! that is added here is whose something is, and that is never the word of whoever asks: a session's first event says on whose behalf
+//! it acts, a stream has its owner in its name, and a blob belongs to whose streams refer to it. Nothing is read for it but one
+//! row and one event.
 
 mod blobs;
 mod inbox;
@@ -325,11 +325,20 @@ async fn reached(
     let missing = || Error::missing("session");
     let (id, branch) = address(id, branch)?;
     let session = id.parse::<SessionId>().map_err(|_| missing())?;
-    let Listed { attrs, .. } =
-        app.journal.listed(&Address::main(session).branch_id()).await?.ok_or_else(missing)?;
-    let known = Known { session, owner: attrs.principal, agent: attrs.agent };
+    let known = known(app, session).await?.ok_or_else(missing)?;
     may(&known)?;
     Ok(Reached { address: on_branch(app, session, branch).await?, agent: known.agent })
+}
+
+/// Whose a session is, and with which agent. Its first event says so; the row of a listing, which only repeats that, counts where
+/// there is no such event.
+async fn known(app: &App, session: SessionId) -> Result<Option<Known>, Error> {
+    let branch = Address::main(session).branch_id();
+    let Some(Listed { attrs, .. }) = app.journal.listed(&branch).await? else { return Ok(None) };
+    Ok(Some(match app.engine.beginning(session).await? {
+        Some(created) => Known { session, owner: Some(created.principal), agent: Some(created.agent) },
+        None => Known { session, owner: attrs.principal, agent: attrs.agent },
+    }))
 }
 
 /// An id and a branch, of which the id may name one as well: `ID@branch`, as in `X-Weir-Session`.
@@ -354,8 +363,8 @@ async fn on_branch(app: &App, session: SessionId, branch: Option<&str>) -> Resul
 async fn owner(app: &App, stream: &StreamName) -> Result<Option<String>, Error> {
     match Address::of(&BranchId::main(stream.clone())) {
         Some(address) => {
-            let listed = app.journal.listed(&address.branch_id()).await?;
-            Ok(listed.and_then(|listed| listed.attrs.principal))
+            let known = known(app, address.session).await?;
+            Ok(known.and_then(|known| known.owner))
         }
         None => Ok(names::owner(stream)),
     }
@@ -369,4 +378,44 @@ fn may(gate: &dyn Gate, caller: &Caller, level: Level, stream: &StreamName, owne
         None => Whose::Nobody,
     };
     gate.may(caller.who(), level, Stored { kind: StoredKind::Stream, name: stream.as_str(), owner })
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_journal::{Attrs, NewEvent, Part, Status};
+    use weir_kernel::{Body, SessionCreated};
+    use weir_types::Hash;
+
+    use super::*;
+    use crate::fixture::Data;
+
+    /// The row of a session says whose it is as well, and could have been changed: the event counts.
+    #[tokio::test]
+    async fn a_session_belongs_to_whom_its_event_names() {
+        let app = Data::default().app().await;
+        let session = SessionId::from_u128(7);
+        let created: Body = SessionCreated {
+            agent: "helper".to_owned(),
+            manifest: Hash::ZERO,
+            principal: "user:bob".to_owned(),
+            groups: Vec::new(),
+            title: None,
+            labels: Default::default(),
+            parent: None,
+            lane: "direct".to_owned(),
+        }
+        .into();
+        let event = NewEvent::new(weir_kernel::kind(created.kind_str()), created.encode().unwrap());
+        let forged = Attrs { principal: Some("user:eve".to_owned()), ..Attrs::new(Status::Idle) };
+        let branch = Address::main(session).branch_id();
+        let part = Part { attrs: Some(forged), ..Part::new(branch.clone(), vec![event]) };
+        app.journal.append(vec![part]).await.unwrap();
+        for (name, expected) in [("user:bob", true), ("user:eve", false)] {
+            let caller = Caller { principal: name.to_owned(), groups: Vec::new() };
+            let reached = super::session(&app, &caller, &session.to_string(), None).await;
+            assert_eq!(reached.is_ok(), expected, "{name}");
+            let stream = existing_stream(&app, &caller, branch.stream.as_str(), None, Level::Read).await;
+            assert_eq!(stream.is_ok(), expected, "{name}");
+        }
+    }
 }

@@ -230,6 +230,9 @@ mod tests {
     async fn a_blob_is_found_however_many_others_refer_to_it() {
         let app = Data::default().app().await;
         let [noted, told] = ["noted", "told"].map(|text| Hash::of(text.as_bytes()));
+        for text in ["noted", "told"] {
+            app.blobs.put_bytes(text.into()).await.unwrap();
+        }
         let session = |n: u128| format!("session:{}", SessionId::from_u128(n));
         for n in 0..12 {
             append(&app, &format!("user:bob/{n}"), None, 1_000, Some(noted)).await;

@@ -204,7 +204,10 @@ async fn list_approvals(
     loop {
         let sees = |listed: &Listed| inbox.has(listed);
         let page = app.engine.approvals_among(among.clone(), sees, after.take(), limit).await?;
-        approvals.extend(page.approvals.into_iter().map(ApprovalView::from));
+        // The rows have said whose sessions these are; their events have the last word.
+        let asked =
+            page.approvals.into_iter().filter(|approval| access::sees_approval(&app, &caller, approval));
+        approvals.extend(asked.map(ApprovalView::from));
         damaged.extend(page.damaged.into_iter().map(|DamagedSession { address, what }| DamagedView {
             session: address.to_string(),
             damage: what,
