@@ -56,26 +56,15 @@ impl Error {
 
     /// What is not there, or not for whoever asks: they cannot tell which.
     pub fn missing(what: &str) -> Self {
-<<<<<<< HEAD
         let help = match what {
             "agent" => {
                 "`GET /agents` lists those of the deployed build; a new one is there after `weir build` and `weir deploy`"
             }
+            // Nothing lists blobs: who may see one has its name from an event.
+            "blob" => "check the hash: it is in `refs` of an event that you can read",
             _ => "look for it in the list",
         };
         Self::new(StatusCode::NOT_FOUND, "server::not-found", format!("there is no such {what}"), help)
-=======
-        Self::new(
-            StatusCode::NOT_FOUND,
-            "server::not-found",
-            format!("there is no such {what}"),
-            match what {
-                // Nothing lists blobs: who may see one has its name from an event.
-                "blob" => "check the hash: it is in `refs` of an event that you can read",
-                _ => "look for it in the list",
-            },
-        )
->>>>>>> 948b383 (blobs, journal: a collector never takes what an append has acknowledged)
     }
 
     /// An address where nothing is.
