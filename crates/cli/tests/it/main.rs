@@ -47,6 +47,7 @@ mod scenarios;
 mod secrets;
 mod session;
 mod spent;
+mod timed;
 mod transfer;
 mod truth;
 mod typed;
