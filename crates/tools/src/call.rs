@@ -204,7 +204,7 @@ impl Failed {
 
     /// It did not answer in time.
     pub fn late(effect: Effect, deadline: Duration) -> Self {
-        let message = format!("no result within {} s", deadline.as_secs());
+        let message = format!("no result within {} s", deadline.as_secs_f64());
         match effect {
             Effect::Read => Self::new("timeout", message),
             Effect::Idempotent | Effect::Write => Self::unknown("timeout", message),

