@@ -197,10 +197,12 @@ impl Lake {
         let copy = tempfile::tempdir().unwrap();
         let file = copy.path().join("export");
         std::fs::write(&file, exported.stdout).unwrap();
-        let import = ["--data-dir", copy.path().to_str().unwrap(), "import", file.to_str().unwrap()];
+        let data = copy.path().join("data");
+        let data = data.to_str().unwrap();
+        let import = ["--data-dir", data, "import", "--as-restore", file.to_str().unwrap()];
         let imported = project.run(&import);
         assert_eq!(imported.code, 0, "{context}: {}", imported.stderr);
-        let streams = project.lines(&["--data-dir", copy.path().to_str().unwrap(), "streams"]);
+        let streams = project.lines(&["--data-dir", data, "streams"]);
         for (session, _) in self.others(victim) {
             assert!(
                 streams.iter().any(|stream| stream["stream"] == format!("session:{session}")),
