@@ -75,7 +75,7 @@ fn missing_and_damaged_blobs_are_errors_and_leave_nothing() {
     exit 1
     -- stderr
     error: there is no journal at `.weir`
-    help: name the right directory with `--data-dir DIR`, or begin a journal here with `weir append`
+    help: go to the project, or name it with `--project DIR`; `--data-dir DIR` names the data itself, and `weir chat AGENT` or `weir append` begins a journal
     ");
     let hash = put(&weir, &[b'a'; 1_000]);
     assert_snapshot!(weir.show(&["blob", "get", &nothing]), @"

@@ -101,7 +101,7 @@ async fn what_cannot_be_said_is_told() {
         1,
         "nothing was begun"
     );
-    insta::assert_snapshot!(server.post("/agents/nobody/chat", &json!({"message": "x"})).await.text(), @r#"{"error":{"code":"server::not-found","message":"there is no such agent","help":"look for it in the list"}}"#);
+    insta::assert_snapshot!(server.post("/agents/nobody/chat", &json!({"message": "x"})).await.text(), @r#"{"error":{"code":"server::not-found","message":"there is no such agent","help":"`GET /agents` lists those of the deployed build; a new one is there after `weir build` and `weir deploy`"}}"#);
 }
 
 #[tokio::test]
@@ -153,7 +153,12 @@ async fn sessions_are_listed_read_and_seen_as_they_were() {
     assert_eq!(waiting["sessions"][0]["id"], turns[2]["session"]);
     let echoes = server.get("/sessions?agent=echo").await.ok();
     let mut cli = project.lines(&["session", "list", "--agent", "echo"]);
-    assert_eq!(echoes["sessions"][0], cli.remove(0));
+    let mut listed = cli.remove(0);
+    // The command line has the first words and the parent beside that.
+    for more in ["subject", "parent"] {
+        assert!(listed.as_object_mut().unwrap().remove(more).is_some(), "{more}");
+    }
+    assert_eq!(echoes["sessions"][0], listed);
     for query in ["status=asleep", "after=zzz", "after=e30", "limit=0", "limit=501", "x=1"] {
         assert_eq!(
             server.get(&format!("/sessions?{query}")).await.error(),
