@@ -260,6 +260,10 @@ impl Journal for MemoryJournal {
         .boxed()
     }
 
+    fn stored_snapshots<'a>(&'a self, branch: &'a BranchId) -> Answer<'a, Vec<Snapshot>, ReadError> {
+        std::future::ready(Ok(self.shared.state().stored_snapshots(branch))).boxed()
+    }
+
     fn snapshot<'a>(
         &'a self,
         branch: &'a BranchId,

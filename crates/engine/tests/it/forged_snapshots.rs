@@ -1,9 +1,10 @@
 //! Snapshots that someone else made: whatever they say, and however they are sealed, they open nothing.
 
 use weir_engine::{
-    Address, Approval, Pretence, SnapshotError, SnapshotSeal, StopReason, balances, check_snapshot, day,
+    Address, Approval, Pretence, SnapshotError, SnapshotSeal, StopReason, audit, balances, check_snapshot,
+    day,
 };
-use weir_journal::{FoldVersion, Snapshot};
+use weir_journal::{FoldVersion, Problem, Report, Snapshot};
 use weir_kernel::{
     Amount, ApprovalGranted, Body, Call, CallState, Entry, FOLD_VERSION, Lifecycle, Scope, Session,
     StandingApproval,
@@ -285,4 +286,33 @@ async fn the_snapshots_of_the_engine_are_true() {
     let stored = world.journal.snapshot(&address.branch_id(), &fold).await.unwrap().unwrap();
     check_snapshot(&*world.journal, &world.seal, &stored).await.unwrap();
     assert_eq!(stored.seq, world.state(&address).await.seq);
+}
+
+async fn audited(world: &World) -> Vec<Problem> {
+    let mut report = Report::default();
+    audit(&*world.journal, &world.seal, None, &mut report).await.unwrap();
+    report.problems
+}
+
+/// A snapshot that contradicts the events is named, also if it is sealed with our key. One without our seal is never used.
+#[tokio::test(start_paused = true)]
+async fn an_audit_names_the_snapshots_that_contradict_the_events() {
+    let world = careful();
+    let (process, address, _) = asking(&world).await;
+    process.engine.stop(std::time::Duration::from_secs(5)).await;
+    assert_eq!(audited(&world).await, vec![]);
+    let (branch, truth) = (address.branch_id(), world.state(&address).await);
+    for (what, forged) in doors(&truth) {
+        let state = serde_json::to_vec(&forged).unwrap();
+        for sealed in [Sealed::Not, Sealed::ByOther] {
+            forge(&world, &branch, "session", state.clone(), sealed).await;
+            assert_eq!(audited(&world).await, vec![], "{what}, {sealed:?}");
+        }
+        let stored = forge(&world, &branch, "session", state, Sealed::ByUs).await;
+        let found = audited(&world).await;
+        let places: Vec<_> = found.iter().map(|one| (one.place.as_deref(), one.seq)).collect();
+        assert_eq!(places, [(Some("table `snapshots`"), Some(stored.seq))], "{what}: {found:?}");
+    }
+    forge(&world, &branch, "session", serde_json::to_vec(&truth).unwrap(), Sealed::ByUs).await;
+    assert_eq!(audited(&world).await, vec![]);
 }

@@ -254,6 +254,12 @@ impl State {
         }
     }
 
+    /// Every snapshot of a branch itself.
+    pub(super) fn stored_snapshots(&self, branch: &BranchId) -> Vec<Snapshot> {
+        let of_branch = self.snapshots.iter().filter(|((of, _), _)| of == branch);
+        of_branch.flat_map(|(_, kept)| kept.values().cloned()).collect()
+    }
+
     pub(super) fn snapshot(
         &self,
         branch: &BranchId,
