@@ -64,7 +64,7 @@ fn damage_is_named_and_reading_it_is_refused() {
     error: event 2 of notes@main is damaged: its hash chain does not fit
     help: run `weir verify --stream 'notes'`, then restore the data from a backup
     ");
-    assert_eq!(weir.error(&["export"]), (1, "journal::damaged".to_owned()));
+    assert_eq!(weir.error(&["export"]), (1, "journal::export-incomplete".to_owned()));
 }
 
 #[test]
