@@ -1,5 +1,6 @@
-//! Project tasks: `cargo xtask test | layers | real-model | real-mcp | real-clients | fuzz | soak | bench | dictionary`.
+//! Project tasks: `cargo xtask test | layers | real-model | real-mcp | real-clients | fuzz | soak | bench | dictionary | advisories`.
 
+mod advisories;
 mod dictionary;
 mod fuzz;
 mod layers;
@@ -62,6 +63,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Hold the locked versions against a copy of the RustSec advisory database
+    Advisories {
+        /// Where the copy is; `target/advisory-db` by default
+        #[arg(long)]
+        database: Option<PathBuf>,
+    },
     /// Train the dictionary that the journal compresses with, or check the one that is committed
     Dictionary(dictionary::Args),
 }
@@ -77,6 +84,7 @@ fn main() -> ExitCode {
         Task::Fuzz { seconds } => fuzz(&root, seconds),
         Task::Soak { arguments } => soak(&root, &arguments),
         Task::Bench { part, arguments } => bench(&root, &part, &arguments),
+        Task::Advisories { database } => advisories::run(&root, database),
         Task::Dictionary(args) => dictionary::run(&root, &args),
     };
     match done {
