@@ -136,6 +136,7 @@ fn source(rules: usize) -> Source {
         when: condition(number),
         then: if number.is_multiple_of(2) { Outcome::RequireApproval } else { Outcome::Deny },
         why: None,
+        terms: Default::default(),
         observe: false,
         matches: Vec::new(),
         not: Vec::new(),

@@ -67,6 +67,7 @@ impl Project {
             blobs: Arc::clone(&blobs),
             admins: vec![PRINCIPAL.to_owned()],
             live: Live::Everything,
+            for_real: Default::default(),
             sandbox: Arc::clone(&sandbox),
             net: Net::default(),
             deadline: weir_spec::TOOL_TIMEOUT,

@@ -21,9 +21,18 @@ pub(crate) fn tell(approvals: &[Approval], root: &Address, again: &str, out: &Ou
         ));
         out.aside(format_args!("    {}", printable(&told_by(approval, root))));
         let id = approval.id;
-        out.aside(format_args!("    weir approve {id}{again}"));
+        let live = if again.contains("--live-writes") { "" } else { live(approval) };
+        out.aside(format_args!("    weir approve {id}{again}{live}"));
+        if !live.is_empty() {
+            out.aside(format_args!("    weir approve {id}{again} --dry-run"));
+        }
         out.aside(format_args!("    weir deny {id} -m WHY{again}"));
     }
+}
+
+/// The flag that a call needs to happen, with a space before it.
+pub(crate) fn live(approval: &Approval) -> &'static str {
+    if approval.stub { " --live-writes" } else { "" }
 }
 
 /// The tool and its arguments on one line.

@@ -73,17 +73,7 @@ pub(crate) fn parse(text: &str) -> Result<Allowance, BudgetError> {
 }
 
 /// A budget as it is typed.
-pub(crate) fn flag(given: &Allowance) -> String {
-    let usd = given.nano.map(|nano| format!("usd={}", nano.to_string().trim_start_matches('$')));
-    let tokens = given.tokens.map(|tokens| format!("tokens={tokens}"));
-    let model_calls = given.model_calls.map(|calls| format!("model_calls={calls}"));
-    let wall_clock = given.wall_clock_ms.map(|millis| match millis % 1_000 {
-        0 => format!("wall_clock={}s", millis / 1_000),
-        _ => format!("wall_clock={millis}ms"),
-    });
-    let parts: Vec<String> = [usd, tokens, model_calls, wall_clock].into_iter().flatten().collect();
-    parts.join(",")
-}
+pub(crate) use weir_engine::budget_flag as flag;
 
 #[cfg(test)]
 mod tests {

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_engine::LiveDelta;
 use weir_engine::conversation::{self, Reader, What};
+use weir_engine::{LiveDelta, amount, scope_words};
 use weir_kernel::{About, Body, Call, LeftOut, ModelFailed, retries};
 use weir_models::Channel;
 use weir_types::{CallId, Event, Purpose, text_of};
@@ -146,6 +146,18 @@ impl Live {
             Ok(Some(Body::SessionResumed(_))) => self.broken_off(out),
             // What was said is kept.
             Ok(Some(Body::RunCancelled(_))) => self.break_off_line(out),
+            Ok(Some(Body::BudgetExceeded(short))) if short.waits_ms > 0 => {
+                let (limit, spent) = (amount(short.which, short.limit), amount(short.which, short.spent));
+                self.remark(
+                    &format!(
+                        "waiting for budget, up to {} s: of {limit} for {}, {spent} are spent or set aside for calls under way",
+                        short.waits_ms.div_ceil(1_000),
+                        scope_words(&short.scope),
+                    ),
+                    out,
+                );
+                Ok(())
+            }
             Ok(Some(Body::ModelRequested(requested))) => {
                 self.purpose = requested.params.purpose;
                 match requested.params.purpose {

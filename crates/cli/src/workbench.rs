@@ -11,7 +11,7 @@ use weir_engine::{CredentialFile, Equipped, HookMeans, MayStart, Program, Worksh
 use weir_mcp::Connections;
 use weir_secrets::{Places, Redactor};
 use weir_spec::{Manifest, manifest};
-use weir_tools::{Enforcement, Gate, Live, Net, Sandbox};
+use weir_tools::{CallsForReal, Enforcement, Gate, Live, Net, Sandbox};
 
 use crate::compiling::{approvals_file, variables};
 use crate::identity::admins;
@@ -49,6 +49,11 @@ impl ToolArgs {
             patterns if patterns.iter().any(|pattern| pattern == "*") => Live::Everything,
             patterns => Live::Matching(patterns.to_vec()),
         }
+    }
+
+    /// Whether any write is to really happen.
+    pub(crate) fn lets_writes_happen(&self) -> bool {
+        !self.live_writes.is_empty()
     }
 
     /// The patterns of `--live-writes` that match no tool of a build.
@@ -90,6 +95,8 @@ impl ToolArgs {
 #[derive(Clone)]
 pub(crate) struct Workbench {
     live: Live,
+    /// Calls that really happen whatever that says.
+    for_real: CallsForReal,
     /// Who holds every role and grant.
     admins: Vec<String>,
     /// The project; absolute, because a server may be started anywhere.
@@ -106,6 +113,7 @@ impl Workbench {
         let enforcement = if args.unsafe_no_sandbox { Enforcement::Off } else { Enforcement::Required };
         Self {
             live: args.live(),
+            for_real: CallsForReal::default(),
             admins: admins(data_dir),
             directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
             net: Net::default(),
@@ -147,6 +155,7 @@ impl Workbench {
             blobs,
             admins: self.admins.clone(),
             live: self.live.clone(),
+            for_real: self.for_real.clone(),
             sandbox: Arc::clone(&self.sandbox),
             net: self.net.clone(),
             deadline: weir_spec::TOOL_TIMEOUT,
@@ -156,6 +165,11 @@ impl Workbench {
             places: Places { variables: variables(), directory: self.directory.clone() },
             redactor: self.redactor.clone(),
         }
+    }
+
+    /// Calls that really happen, whatever else is a dry run.
+    pub(crate) fn for_real(&self) -> &CallsForReal {
+        &self.for_real
     }
 
     /// What the hooks of the project are asked with.

@@ -104,6 +104,7 @@ fn rule(rule: &weir_spec::Rule, manifest: &Manifest) -> Rule {
         },
         why: rule.why.clone(),
         observe: rule.mode == Mode::Observe,
+        terms: rule.approval_terms.clone(),
         matches: examples(&rule.examples.matches),
         not: examples(&rule.examples.not),
     }

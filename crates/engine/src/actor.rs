@@ -20,9 +20,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use weir_journal::{Appended, mint_run, now};
+use weir_journal::{Appended, mint_run};
 use weir_kernel::{
-    About, Body, Call, CallState, Closing, Lifecycle, Next, Outcome as Unheard, Phase, ResumeReason,
+    About, Body, Call, CallState, Closing, Lifecycle, Next, Now, Outcome as Unheard, Phase, ResumeReason,
     RunCancelled, RunErrored, RunFinished, RunParked, RunStarted, Session, SessionResumed, ToolFailed,
     Trigger, decide,
 };
@@ -164,6 +164,8 @@ pub(crate) struct Actor {
     /// The journal's word for the newest append of ours: what permits are made from.
     acknowledged: Option<Appended>,
     hold: Hold,
+    /// Since when it is ours, or is to be.
+    claimed: Option<std::time::Instant>,
     /// The session, as far as this process holds it, and our share in that.
     held: Arc<Held>,
     share: Option<Share>,
@@ -216,6 +218,7 @@ impl Actor {
             draft: Draft::default(),
             acknowledged: None,
             hold: Hold::None,
+            claimed: None,
             held,
             share: None,
             replacing: None,
@@ -340,7 +343,7 @@ impl Actor {
             // passed for a run that nobody ran.
             self.claim();
         }
-        let next = decide(&self.session, &runnable.agent, now());
+        let next = decide(&self.session, &runnable.agent, self.now_held());
         if self.hold != Hold::Held && self.is_about_errands(&next) {
             // What comes of them is the last thing that is written down, and lets go of the session: it has to be ours by then.
             self.claim();
@@ -360,7 +363,7 @@ impl Actor {
             }
             Next::RequestTools(uses) => Ok(self.request_tools(&runnable, uses)),
             Next::Authorise(calls) => Ok(self.authorise(&runnable, &calls)),
-            Next::AskAgain(calls) => Ok(self.ask_again(&calls)),
+            Next::AskAgain(calls) => Ok(self.ask_again(&runnable, &calls)),
             Next::Execute(calls) => self.execute(&runnable, &calls).await,
             Next::Close(closings) => Ok(self.close(closings)),
             Next::Drop(closings) => {
@@ -379,6 +382,21 @@ impl Actor {
                 self.end(Vec::new(), finished.into()).await
             }
         }
+    }
+
+    /// The time by the engine's clock.
+    pub(super) fn now(&self) -> Timestamp {
+        (self.shared.setup.options.clock)()
+    }
+
+    /// The time, and how long the session is ours by the clock that only goes forward.
+    pub(super) fn now_held(&self) -> Now {
+        Now { at: self.now(), held_us: self.held_us() }
+    }
+
+    fn held_us(&self) -> Option<u64> {
+        let since = self.claimed.filter(|_| self.hold != Hold::None)?;
+        u64::try_from(since.elapsed().as_micros()).ok()
     }
 
     /// Whether something is to be done about errands while no run is at work.
@@ -473,6 +491,7 @@ impl Actor {
             run: run.map(|run| run.id),
             iteration: run.map(|run| run.iteration).filter(|iteration| *iteration > 0),
             duration_ms,
+            held_us: self.held_us(),
             ..About::default()
         }
     }
@@ -500,10 +519,11 @@ impl Actor {
 
     fn resumed(&mut self, reason: ResumeReason, resume: &Resume) {
         self.hold = Hold::Claiming;
+        self.claimed = Some(std::time::Instant::now());
         let (owner, about) = (self.shared.setup.owners.me(), self.about(None));
         let actor = resume.actor.clone().or(about.actor.clone());
-        let about = About { actor, causation: resume.cause, ..about };
-        let resumed = SessionResumed { reason, owner, budget: resume.budget };
+        let about = About { actor, causation: resume.cause, held_us: Some(0), ..about };
+        let resumed = SessionResumed { reason, owner, budget: resume.budget, keeps_limits: true };
         let id = weir_journal::mint();
         let beside = Beside { id, parts: self.raise(resume, id, &about) };
         self.draft.add_with(&mut self.session, resumed.into(), about, Nature::Decision, beside);

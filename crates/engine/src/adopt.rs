@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use tokio::sync::Semaphore;
-use weir_journal::{ListAfter, ListFilter, Listed, PAGE_MAX, Status, Tail, now};
+use weir_journal::{ListAfter, ListFilter, Listed, PAGE_MAX, Status, Tail};
 use weir_kernel::{Body, INPUT_KINDS};
 use weir_types::{BranchId, Event};
 
@@ -69,7 +69,7 @@ pub(crate) async fn tick(shared: Arc<Shared>) {
             () = tokio::time::sleep(DUE_EVERY) => {}
             () = shared.stopping.cancelled() => return,
         }
-        let filter = ListFilter { due_before: Some(now()), ..ListFilter::default() };
+        let filter = ListFilter { due_before: Some((shared.setup.options.clock)()), ..ListFilter::default() };
         let mut after = None;
         // However many are due, and however long the first of them stay so.
         while let Ok(due) = shared.setup.journal.list(filter.clone(), after, PAGE_MAX).await {

@@ -7,12 +7,13 @@ mod error;
 
 use std::sync::Arc;
 
-use weir_journal::{Journal, ListAfter, ListFilter, Listed, OfKind, PAGE_MAX, Status, now};
+use weir_journal::{Journal, ListAfter, ListFilter, Listed, OfKind, PAGE_MAX, Status};
 use weir_kernel::{
-    ApprovalDenied, ApprovalGranted, Body, Call, CallState, Lifecycle, Session, SessionCreated, Verdict, kind,
+    ApprovalDenied, ApprovalGranted, AskedBecause, Body, Call, CallState, Escalates, Lifecycle, Session,
+    SessionCreated, Verdict, kind,
 };
-use weir_tools::Asked;
-use weir_types::{BranchId, CallId, Effect, Hash, Json, Seq, Timestamp, Who};
+use weir_tools::{Asked, Decision};
+use weir_types::{BranchId, CallId, Effect, GateStep, Hash, Json, Seq, Timestamp, Who};
 
 use crate::address::Address;
 use crate::draft::event_of;
@@ -24,14 +25,15 @@ use crate::setup::Runnable;
 use crate::shared::Shared;
 use crate::snapshots::SealedJournal;
 use crate::store;
+use crate::tools::Tools;
 
 pub use self::error::{ApprovalError, How};
 
-/// The rule under which an interrupted call is asked about.
+/// What stands for the rule where an interrupted call is asked about.
 pub(crate) const ON_INTERRUPT: &str = "on_interrupt: ask";
 
-/// The rule under which a call waits for the session behind it.
-pub const CHILD: &str = "child";
+/// What stands for the rule where a call waits for the session behind it.
+pub(crate) const CHILD: &str = "child";
 
 /// How many sessions are looked at together, at least: most of them may be none that somebody sees.
 const ROWS_AT_ONCE: usize = 100;
@@ -59,7 +61,9 @@ pub struct Approval {
     pub why: String,
     /// When it is too late.
     pub expires: Option<Timestamp>,
-    /// Whether it only pretends, as it was asked for.
+    /// Who may approve, too, from when on.
+    pub escalates: Option<Escalates>,
+    /// Whether it is a dry run, as it was asked for.
     pub stub: bool,
 }
 
@@ -74,12 +78,16 @@ pub struct Answered {
     pub pretends: bool,
 }
 
-/// What becomes of a yes to a call that was asked for as one that really happens, where it would only pretend.
+/// What becomes of a yes to a call that would be a dry run: nobody approves something for nothing, unless they say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pretence {
-    /// It is not taken: who says yes here means what happens here.
+    /// It is refused if the call would be a dry run here, where it runs.
     Refused,
-    /// It is taken: the call may run elsewhere, or whoever says yes was told.
+    /// It is refused if the call was a dry run where it was asked for: another process runs it.
+    RefusedElsewhere,
+    /// A dry run is what is wanted: it is refused if the call would really happen here.
+    Wanted,
+    /// It is taken either way.
     Allowed,
 }
 
@@ -117,11 +125,13 @@ impl Approval {
     pub(crate) fn of(address: &Address, session: &Session) -> Vec<Self> {
         let Some(created) = &session.created else { return Vec::new() };
         let asked = session.all_calls().filter_map(|call| match &call.state {
-            CallState::Awaiting { input_hash, expires, rule } => Some((call, *input_hash, *expires, rule)),
+            CallState::Awaiting { input_hash, expires, because, escalates, .. } => {
+                Some((call, *input_hash, *expires, *because, escalates))
+            }
             _ => None,
         });
         asked
-            .map(|(call, input_hash, expires, rule)| Self {
+            .map(|(call, input_hash, expires, because, escalates)| Self {
                 id: call.id,
                 address: address.clone(),
                 agent: created.agent.clone(),
@@ -130,20 +140,23 @@ impl Approval {
                 tool: call.tool.clone(),
                 input: call.input_to_run().clone(),
                 input_hash,
-                why: why_asked(&call.tool, rule, &call.because),
+                why: why_asked(&call.tool, because, &call.because),
                 expires,
+                escalates: escalates.clone(),
                 stub: call.stub,
             })
             .collect()
     }
 }
 
-/// Why someone is asked about a call of a tool: by which rule, and because of what.
-pub fn why_asked(tool: &str, rule: &str, because: &str) -> String {
-    let reason = match (rule, because) {
-        (ON_INTERRUPT, _) => ": it was cut off and may have taken effect; a yes repeats it".to_owned(),
-        (_, "") => String::new(),
-        (_, because) => format!(": {because}"),
+/// Why someone is asked about a call of a tool, in words. `said` is what the decision about it says.
+pub fn why_asked(tool: &str, because: AskedBecause, said: &str) -> String {
+    let reason = match (because, said) {
+        (AskedBecause::Interrupted, _) => {
+            ": it was cut off and may have taken effect; a yes repeats it".to_owned()
+        }
+        (AskedBecause::Rule | AskedBecause::Child, "") => String::new(),
+        (AskedBecause::Rule | AskedBecause::Child, said) => format!(": {said}"),
     };
     format!("tool '{tool}' requires approval{reason}")
 }
@@ -162,25 +175,33 @@ pub(crate) async fn of_family(
 }
 
 /// Whether decisions among these bodies fit what the session asks now.
-pub(crate) fn check_all(address: &Address, session: &Session, bodies: &[Body]) -> Result<(), EngineError> {
+pub(crate) fn check_all(
+    address: &Address,
+    session: &Session,
+    bodies: &[Body],
+    now: Timestamp,
+) -> Result<(), EngineError> {
     for body in bodies {
         match body {
             Body::ApprovalGranted(granted) => {
-                check(address, session, granted.call, Some(granted.input_hash))?;
+                check(address, session, granted.call, Some(granted.input_hash), now)?;
             }
-            Body::ApprovalDenied(denied) => check(address, session, denied.call, None)?,
+            Body::ApprovalDenied(denied) => check(address, session, denied.call, None, now)?,
             _ => {}
         }
     }
     Ok(())
 }
 
+/// Whether a decision fits what the session asks at this time. The time of a session never goes back, whatever a clock says.
 fn check(
     address: &Address,
     session: &Session,
     call: CallId,
     approved: Option<Hash>,
+    now: Timestamp,
 ) -> Result<(), EngineError> {
+    let now = now.max(session.ts);
     match session.lifecycle {
         Lifecycle::Open => {}
         Lifecycle::Halted(_) => return Err(EngineError::Halted(address.clone())),
@@ -190,13 +211,37 @@ fn check(
     let Some(CallState::Awaiting { input_hash, expires, .. }) = asked else {
         return Err(ApprovalError::NotAsked { address: address.clone(), call }.into());
     };
-    if let Some(at) = expires.filter(|at| now() >= *at) {
+    if let Some(at) = expires.filter(|at| now >= *at) {
         return Err(ApprovalError::Late { address: address.clone(), call, at }.into());
     }
     if approved.is_some_and(|approved| approved != *input_hash) {
         return Err(ApprovalError::OtherArguments { call }.into());
     }
     Ok(())
+}
+
+/// The group that may approve, too, by now.
+pub fn escalated(escalates: Option<&Escalates>, now: Timestamp) -> Option<&str> {
+    escalates.filter(|escalates| now >= escalates.at).map(|escalates| escalates.to.as_str())
+}
+
+/// Whether someone may approve what an agent does for someone. `through` is a group that may, too, since nobody has decided for a
+/// while. What a policy forbids, such as four eyes, stays forbidden.
+pub(crate) fn may_approve(
+    tools: &dyn Tools,
+    by: Who<'_>,
+    asker: &str,
+    agent: &str,
+    through: Option<&str>,
+) -> Decision {
+    let may = tools.may_approve(by, asker, agent);
+    let lacks_role = may.verdict == Verdict::Deny && may.step == Some(GateStep::Grant);
+    match through.filter(|group| lacks_role && tools.is_member(by, group)) {
+        Some(group) => {
+            Decision::allow(format!("`{}` is in `{group}`, which may approve it by now", by.principal))
+        }
+        None => may,
+    }
 }
 
 impl Engine {
@@ -213,18 +258,25 @@ impl Engine {
     ) -> Result<Answered, EngineError> {
         let asked = self.asked(address, granted.call, Who::new(&granted.by, &granted.groups)).await?;
         // What a call would do is only of interest while it waits.
-        if let Err(error) = check(&asked.address, &asked.session, granted.call, Some(granted.input_hash)) {
+        let now = (self.0.setup.options.clock)();
+        if let Err(error) = check(&asked.address, &asked.session, granted.call, Some(granted.input_hash), now)
+        {
             return Err(self.why_refused(error).await?);
         }
         let pretends = asked.would_pretend(&granted)?;
-        if pretends && pretence == Pretence::Refused {
-            return Err(ApprovalError::WouldPretend { tool: asked.call.tool }.into());
+        let tool = || asked.call.tool.clone();
+        match pretence {
+            Pretence::Refused if pretends => return Err(ApprovalError::WouldPretend { tool: tool() }.into()),
+            Pretence::RefusedElsewhere if asked.call.stub => {
+                return Err(ApprovalError::WouldPretend { tool: tool() }.into());
+            }
+            Pretence::Wanted if !pretends => return Err(ApprovalError::WouldHappen { tool: tool() }.into()),
+            Pretence::Refused | Pretence::RefusedElsewhere | Pretence::Wanted | Pretence::Allowed => {}
         }
         self.answer(asked.address, granted.by.clone(), granted.into(), pretends).await
     }
 
-    /// Whether a call that was asked for as one that really happens would only pretend if it ran here after this yes.
-    /// Writes nothing down.
+    /// Whether a call would be a dry run if it ran here after this yes. Writes nothing down.
     ///
     /// # Errors
     /// Those of [`Engine::approve`] that can be told before.
@@ -332,7 +384,8 @@ impl Engine {
         let by = by.into();
         let runnable = self.0.setup.agents.agent(&approval.agent, Some(approval.build)).await;
         let runnable = runnable.map_err(EngineError::Agent)?;
-        let may = runnable.tools.may_approve(by, &approval.asker, &approval.agent);
+        let through = escalated(approval.escalates.as_ref(), (self.0.setup.options.clock)());
+        let may = may_approve(&*runnable.tools, by, &approval.asker, &approval.agent, through);
         Ok(may.verdict == Verdict::Allow)
     }
 
@@ -360,7 +413,12 @@ impl Engine {
             return Err(EngineError::NoSession(address));
         };
         let runnable = self.0.agent_of(&created).await?;
-        let may = runnable.tools.may_approve(by, &created.principal, &created.agent);
+        let now = (self.0.setup.options.clock)().max(session.ts);
+        let through = match &call.state {
+            CallState::Awaiting { escalates, .. } => escalated(escalates.as_ref(), now),
+            _ => None,
+        };
+        let may = may_approve(&*runnable.tools, by, &created.principal, &created.agent, through);
         if may.verdict != Verdict::Allow {
             return Err(EngineError::Denied(may.because));
         }
@@ -401,7 +459,7 @@ struct Question {
 }
 
 impl Question {
-    /// Whether the call, which was asked for as one that really happens, would only pretend if it ran here.
+    /// Whether the call would be a dry run if it ran here.
     fn would_pretend(&self, granted: &ApprovalGranted) -> Result<bool, EngineError> {
         let Self { created, call, .. } = self;
         let decision = self.runnable.tools.authorize(&Asked {
@@ -420,7 +478,7 @@ impl Question {
         if granted.input.is_some() && decision.verdict == Verdict::Deny {
             return Err(ApprovalError::Edit { because: decision.because }.into());
         }
-        Ok(decision.stub && !call.stub && call.effect != Effect::Read)
+        Ok(decision.stub && call.effect != Effect::Read)
     }
 }
 

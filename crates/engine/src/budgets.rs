@@ -67,6 +67,11 @@ pub(crate) fn run_scope(run: RunId) -> String {
     format!("run:{run}")
 }
 
+/// Whether a purse is a run's.
+pub(crate) fn is_of_a_run(scope: &str) -> bool {
+    scope.starts_with("run:")
+}
+
 /// The purses that a call at this moment is paid from.
 pub(crate) fn paid_from(shares: &[Share], created: &SessionCreated, now: Timestamp) -> Vec<Paid> {
     let inherited = created.parent.as_ref().map_or(&[][..], |parent| &parent.purses);

@@ -93,7 +93,7 @@ impl Draft {
         // INVARIANT: this is the one place where the end of a request is noticed, whatever ends it, so that what was set aside
         // for it is settled in the same append.
         let pending = session.pending();
-        session.apply_body(At { seq: session.seq.next(), ts, id }, &body);
+        session.apply_body(At { seq: session.seq.next(), ts, id, held_us: about.held_us }, &body);
         let told = pending.map(|pending| pending.ended_by(&body, session)).unwrap_or_default();
         let settled = told.iter().filter_map(|told| settlement(told, &about)).collect();
         self.events.push(Drafted { event, body, about, nature, beside, settled });
@@ -123,7 +123,7 @@ impl Draft {
 }
 
 /// What a purse is told, as a part of an append.
-fn settlement(told: &Body, about: &About) -> Option<Part> {
+pub(crate) fn settlement(told: &Body, about: &About) -> Option<Part> {
     let scope = match told {
         Body::BudgetSettled(told) => &told.scope,
         Body::BudgetReleased(told) => &told.scope,

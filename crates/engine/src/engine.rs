@@ -19,6 +19,7 @@ use crate::adopt;
 use crate::budgets;
 use crate::draft::Draft;
 use crate::error::EngineError;
+use crate::expiry;
 use crate::files;
 use crate::hooks;
 use crate::input::{self, By};
@@ -72,6 +73,8 @@ impl Engine {
     /// When the journal cannot be read.
     pub async fn start(setup: Setup) -> Result<Self, EngineError> {
         let shared = Shared::new(setup);
+        // Whoever only reads, or finds no room, cannot write it down: the next one can.
+        let _ = expiry::note(&shared).await;
         let end = shared.setup.journal.end().await?;
         let tail = shared.setup.journal.tail_all(end);
         shared.tasks.spawn(adopt::listen(Arc::clone(&shared), tail));

@@ -13,7 +13,7 @@ use weir_journal::{AppendError, Key, mint_call};
 use weir_kernel::{
     Body, Call, CallState, ERRANDS_MAX, Lifecycle, Outcome as Effected, Session, ToolRequested,
 };
-use weir_types::{Block, CallId, Effect, Event, Hash, Json, OnInterrupt, Position, Risk, Seq};
+use weir_types::{Block, CallId, Effect, Event, GateStep, Hash, Json, OnInterrupt, Position, Risk, Seq};
 
 use crate::actor::{Command, Standing};
 use crate::address::Address;
@@ -65,6 +65,8 @@ pub enum Became {
     Refused {
         /// The step or the rule that says so.
         rule: Option<String>,
+        /// The step that decided.
+        step: Option<GateStep>,
         /// In words.
         message: String,
     },
@@ -244,21 +246,23 @@ impl Engine {
     /// What became of a call that is over.
     async fn over(&self, call: CallId) -> Result<Became, EngineError> {
         let asked = event_of(call);
-        let (mut rule, mut after) = (None, Position(0));
+        let (mut rule, mut step, mut after) = (None, None, Position(0));
         loop {
             let page = self.0.setup.journal.children(asked, after, EVENTS_MAX).await?;
             let Some(last) = page.last() else { break };
             after = last.position;
             for event in &page {
                 match Body::decode(&event.kind, &event.payload) {
-                    Ok(Some(Body::ToolDecided(decided))) if decided.call == call => rule = decided.rule,
+                    Ok(Some(Body::ToolDecided(decided))) if decided.call == call => {
+                        (step, rule) = (decided.decided_by(), decided.rule);
+                    }
                     Ok(Some(Body::ToolCompleted(done))) if done.call == call => {
                         return Ok(Became::Done { content: done.content, stub: done.stub });
                     }
                     Ok(Some(Body::ToolFailed(failed))) if failed.call == call => {
                         let (class, message, outcome) = (failed.class, failed.message, failed.outcome);
                         return Ok(match outcome {
-                            Effected::Denied => Became::Refused { rule, message },
+                            Effected::Denied => Became::Refused { rule, step, message },
                             Effected::Failed | Effected::Unknown | Effected::Interrupted => {
                                 Became::Failed { class, message, outcome }
                             }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use weir_blobs::{GetError, PutError};
 use weir_journal::{AppendError, ForkError, ReadError};
-use weir_kernel::FoldError;
+use weir_kernel::{Allowance, FoldError, Limit};
 use weir_models::ModelError;
 use weir_types::{Explain, Fault, StreamName};
 
 use crate::address::Address;
 use crate::approvals::ApprovalError;
 use crate::errands::ErrandError;
+use crate::outcome::amount;
 use crate::unstored::Unstored;
 
 /// Any error that can explain itself and travel between tasks.
@@ -105,6 +106,14 @@ pub enum EngineError {
     /// No limit had stopped it.
     #[error("session {0} was not stopped by a limit that a budget could raise")]
     NothingToRaise(Address),
+    /// A limit of its run had stopped it, and nobody gave it more.
+    #[error("session {address} was stopped by a limit of its run, and goes on only with more: {}", amounts(.budget))]
+    NeedsBudget {
+        /// The session.
+        address: Address,
+        /// As much again.
+        budget: Allowance,
+    },
     /// The file that shows this process to be alive cannot be made.
     #[error("cannot register this process in `{path}`")]
     Register {
@@ -132,6 +141,18 @@ pub enum EngineError {
     Stopping,
 }
 
+/// What a budget gives, in words.
+fn amounts(budget: &Allowance) -> String {
+    let named = [
+        (Limit::Usd, budget.nano.map(|nano| nano.0)),
+        (Limit::Tokens, budget.tokens),
+        (Limit::ModelCalls, budget.model_calls),
+        (Limit::WallClock, budget.wall_clock_ms),
+    ];
+    let given = named.into_iter().filter_map(|(limit, number)| Some(amount(limit, number?)));
+    given.collect::<Vec<_>>().join(", ")
+}
+
 fn show_pid(pid: Option<u32>) -> String {
     pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
 }
@@ -151,6 +172,7 @@ impl Explain for EngineError {
             Self::Unreadable { .. } => "engine::unreadable",
             Self::Purse { .. } => "engine::purse",
             Self::NothingToRaise(_) => "engine::nothing-to-raise",
+            Self::NeedsBudget { .. } => "engine::needs-budget",
             Self::Register { .. } => "engine::register",
             Self::NoRequest { .. } => "engine::no-request",
             Self::Unstored(error) => error.code(),
@@ -189,6 +211,11 @@ impl Explain for EngineError {
                 "mend what it says, or the hook under `hooks.pre_append` in weir.yaml; nothing was written down".into()
             }
             Self::NothingToRaise(address) => format!("see why it stopped with `weir session show {address}`, and resume it without giving it more").into(),
+            Self::NeedsBudget { address, .. } => format!(
+                "an administrator of the data directory may give it: `weir session resume {address} --budget NAME=AMOUNT`, or \
+                 `{{\"budget\": …}}` over HTTP"
+            )
+            .into(),
             Self::Unreadable { .. } | Self::Purse { .. } => {
                 "it was written by a newer version, or damaged: update weir, or run `weir verify`".into()
             }
@@ -210,9 +237,12 @@ impl Explain for EngineError {
 
     fn fault(&self) -> Fault {
         match self {
-            Self::Owned { .. } | Self::Exists(_) | Self::Closed(_) | Self::Halted(_) | Self::Busy(_) => {
-                Fault::Conflict
-            }
+            Self::Owned { .. }
+            | Self::Exists(_)
+            | Self::Closed(_)
+            | Self::Halted(_)
+            | Self::Busy(_)
+            | Self::NeedsBudget { .. } => Fault::Conflict,
             Self::Denied(_) | Self::Refused { .. } => Fault::Denied,
             Self::NoSession(_)
             | Self::NothingToResume(_)

@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_policy::{Call, Outcome, Parts, Permission, Policies};
 use weir_spec::{Manifest, Principal};
-use weir_tools::{Decision, Gate, Request, Step, Stored, StoredKind};
-use weir_types::{Explain as _, Level, Observed, Saw, Verdict, Who};
+use weir_tools::{Decision, Gate, Request, Stored, StoredKind};
+use weir_types::{Explain as _, GateStep, Level, Observed, Saw, Verdict, Who};
 
 /// The group that holds every role and grant.
 const ADMIN: &str = "group:admin";
@@ -90,7 +90,7 @@ impl PolicyGate {
     fn ask(&self, question: impl FnOnce(&Policies) -> Decision) -> Decision {
         match &self.policies {
             Ok(policies) => question(policies),
-            Err([why, help]) => Decision::refuse(Step::Rules, why, help),
+            Err([why, help]) => Decision::refuse(GateStep::Rules, why, help),
         }
     }
 }
@@ -155,6 +155,7 @@ impl Gate for PolicyGate {
     fn decide(&self, request: &Request<'_>) -> Decision {
         self.ask(|policies| {
             let answer = policies.decide(&call(request));
+            let because = answer.because();
             let observed = answer
                 .observed
                 .into_iter()
@@ -164,7 +165,16 @@ impl Gate for PolicyGate {
                 observed: observed.collect(),
                 ..Saw::default()
             };
-            Decision { verdict: answer.verdict, rule: answer.rule, saw, ..Decision::allow(answer.because) }
+            Decision {
+                verdict: answer.verdict,
+                step: answer.step,
+                rule: answer.rule,
+                reason: answer.reason,
+                remedy: answer.remedy,
+                terms: answer.terms,
+                saw,
+                ..Decision::allow(because)
+            }
         })
     }
 }
@@ -174,8 +184,8 @@ fn decided(permission: Permission, because: String, [reason, remedy]: [String; 2
         return Decision::allow(because);
     }
     match permission.by {
-        Some(forbid) => Decision { rule: Some(forbid), ..Decision::refuse(Step::Rules, reason, remedy) },
-        None => Decision::refuse(Step::Grant, reason, remedy),
+        Some(forbid) => Decision { rule: Some(forbid), ..Decision::refuse(GateStep::Rules, reason, remedy) },
+        None => Decision::refuse(GateStep::Grant, reason, remedy),
     }
 }
 

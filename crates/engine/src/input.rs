@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use weir_journal::{AppendError, Appended, Expected, Key, Ownership, Part};
 use weir_kernel::{About, Body, Lifecycle, RunCancelRequested, Session};
-use weir_types::{EventId, RunId, Seq, StopReason};
+use weir_types::{EventId, RunId, Seq, StopReason, Timestamp};
 
 use crate::actor::{Command, Reply, Standing, attrs};
 use crate::address::Address;
@@ -119,7 +119,7 @@ pub(crate) async fn append_at_head(
 }
 
 /// The same, if the session is still as it should be; nothing is appended if it is not.
-async fn append_if(
+pub(crate) async fn append_if(
     shared: &Shared,
     address: &Address,
     bodies: &[Body],
@@ -156,7 +156,7 @@ async fn append(
     let head = loaded.session.seq;
     let (mut session, mut draft) = (loaded.session, Draft::default());
     draft.preface(&mut session, loaded.preface);
-    acceptable(address, &session, bodies)?;
+    acceptable(address, &session, bodies, (shared.setup.options.clock)())?;
     if !fits(&session) {
         return Ok(None);
     }
@@ -179,7 +179,12 @@ async fn append(
 }
 
 /// Whether a session that is there takes this from outside. The same whether its task is in memory or not.
-pub(crate) fn acceptable(address: &Address, session: &Session, bodies: &[Body]) -> Result<(), EngineError> {
+pub(crate) fn acceptable(
+    address: &Address,
+    session: &Session,
+    bodies: &[Body],
+    now: Timestamp,
+) -> Result<(), EngineError> {
     match session.lifecycle {
         Lifecycle::Closed(_) => return Err(EngineError::Closed(address.clone())),
         Lifecycle::Halted(_) if bodies.iter().any(|body| matches!(body, Body::UserMessage(_))) => {
@@ -191,7 +196,7 @@ pub(crate) fn acceptable(address: &Address, session: &Session, bodies: &[Body]) 
     if bodies.iter().any(changes_files) && at_work {
         return Err(EngineError::Busy(address.clone()));
     }
-    approvals::check_all(address, session, bodies)?;
+    approvals::check_all(address, session, bodies, now)?;
     errands::check_all(address, session, bodies)
 }
 

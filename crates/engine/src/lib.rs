@@ -62,6 +62,7 @@ mod deployments;
 mod engine;
 mod errands;
 mod error;
+mod expiry;
 mod outcome;
 mod owners;
 mod poke;
@@ -84,6 +85,7 @@ mod holds;
 mod hooks;
 mod input;
 mod live;
+mod lost;
 mod memory;
 mod purses;
 mod rebuild;
@@ -97,8 +99,8 @@ mod unstored;
 pub use actor::status;
 pub use address::{Address, stream_of};
 pub use approvals::{
-    Answered, Approval, ApprovalError, ApprovalsPage, AskedAfter, CHILD as ASKED_BY_CHILD, DamagedSession,
-    How, Pretence, why_asked,
+    Answered, Approval, ApprovalError, ApprovalsPage, AskedAfter, DamagedSession, How, Pretence, escalated,
+    why_asked,
 };
 pub use audit::audit;
 pub use budgets::{Budgets, day, scope_words};
@@ -112,7 +114,7 @@ pub use errands::{Became, Called, Errand, ErrandError};
 pub use error::{EngineError, Explained};
 pub use hooks::{HOOK_DEADLINE, HookMeans, Hooks, ProjectHooks, Refusal, describe};
 pub use live::LiveDelta;
-pub use outcome::{Outcome, amount, parked_words, stop_of};
+pub use outcome::{Outcome, amount, budget_flag, parked_words, stop_of};
 pub use owners::{LockFiles, Owners, Standing};
 pub use purses::{Balance, balances};
 pub use rebuild::Rebuilt;

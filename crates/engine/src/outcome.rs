@@ -5,7 +5,7 @@ use weir_types::{FailureClass, NanoUsd, RunId, StopReason, Usage};
 
 use crate::address::Address;
 use crate::approvals::Approval;
-use crate::budgets::{only, run_scope, scope_words};
+use crate::budgets::{only, scope_words};
 
 /// What came of a session's latest run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Outcome {
     pub cost: NanoUsd,
     /// What someone has to decide: first what the session asks itself, then what those behind it do.
     pub approvals: Vec<Approval>,
-    /// What would let it go on, if a purse had too little left.
+    /// What would let it go on, if a limit had stopped it or a purse had too little left.
     pub budget: Option<Allowance>,
 }
 
@@ -147,13 +147,16 @@ fn limit_words(limit: Limit, max: u64) -> String {
     }
 }
 
-/// What would let a run go on that a purse stopped: as much again, or as much as the call needs. The run's own purse gets that
-/// from whoever resumes it, if it is enough.
-fn budget(run: &Run) -> Option<Allowance> {
-    let Some(Parked::Budget { scope, limit, max, raised, need, .. }) = &run.parked else { return None };
-    let again = max.saturating_sub(*raised);
-    let is_enough = *scope == run_scope(run.id) && again >= *need;
-    (!is_enough).then(|| only(*limit, again.max(*need)))
+/// What would let a run go on that a limit or a purse stopped: as much again, or as much as the call needs.
+pub(crate) fn budget(run: &Run) -> Option<Allowance> {
+    match run.parked.as_ref()? {
+        Parked::Limit { limit: Limit::Iterations, .. } => None,
+        Parked::Limit { limit, max } => Some(only(*limit, *max)),
+        Parked::Budget { limit, max, raised, need, .. } => {
+            Some(only(*limit, max.saturating_sub(*raised).max(*need)))
+        }
+        Parked::Loop { .. } | Parked::Halted | Parked::Crashes { .. } | Parked::Storage { .. } => None,
+    }
 }
 
 /// Which purse has too little left, of how much, and for what.
@@ -182,4 +185,17 @@ pub fn amount(limit: Limit, amount: u64) -> String {
         Limit::WallClock => format!("{} s", amount / 1_000),
         Limit::Iterations => format!("{amount} iterations"),
     }
+}
+
+/// An amount as it is typed: `usd=5,tokens=100`.
+pub fn budget_flag(given: &Allowance) -> String {
+    let usd = given.nano.map(|nano| format!("usd={}", nano.to_string().trim_start_matches('$')));
+    let tokens = given.tokens.map(|tokens| format!("tokens={tokens}"));
+    let model_calls = given.model_calls.map(|calls| format!("model_calls={calls}"));
+    let wall_clock = given.wall_clock_ms.map(|millis| match millis % 1_000 {
+        0 => format!("wall_clock={}s", millis / 1_000),
+        _ => format!("wall_clock={millis}ms"),
+    });
+    let parts: Vec<String> = [usd, tokens, model_calls, wall_clock].into_iter().flatten().collect();
+    parts.join(",")
 }

@@ -24,17 +24,18 @@ pub fn offers(manifest: &Manifest, agent: &manifest::Agent) -> Vec<Offer> {
 
 /// The same, as the kernel wants it.
 pub fn tools(agent: &manifest::Agent, offers: &[Offer]) -> Vec<weir_kernel::Tool> {
-    let on_interrupt = |name: &str| {
-        let listed = agent.tools.iter().find(|tool| tool.name == name);
-        listed.map_or(OnInterrupt::Report, |tool| tool.on_interrupt)
-    };
-    let tool = |offer: &Offer| weir_kernel::Tool {
-        definition: offer.definition.clone(),
-        source: offer.source.clone(),
-        effect: offer.effect,
-        risk: offer.risk,
-        on_interrupt: on_interrupt(&offer.definition.name),
-        agent: offer.callee().map(str::to_owned),
+    let listed = |name: &str| agent.tools.iter().find(|tool| tool.name == name);
+    let tool = |offer: &Offer| {
+        let listed = listed(&offer.definition.name);
+        weir_kernel::Tool {
+            definition: offer.definition.clone(),
+            source: offer.source.clone(),
+            effect: offer.effect,
+            risk: offer.risk,
+            on_interrupt: listed.map_or(OnInterrupt::Report, |tool| tool.on_interrupt),
+            agent: offer.callee().map(str::to_owned),
+            approval: listed.map(|tool| tool.approval_terms.clone()).unwrap_or_default(),
+        }
     };
     offers.iter().map(tool).collect()
 }

@@ -59,6 +59,20 @@ impl Purses {
         Ok(known.purse.lacks(need, &paid.limit))
     }
 
+    /// Calls for which something is set aside, some of them if there are many.
+    pub(crate) async fn held(
+        &self,
+        journal: &dyn Journal,
+        scope: &str,
+        most: usize,
+    ) -> Result<Vec<EventId>, EngineError> {
+        let branch = stream(scope);
+        let turn = self.turn(&branch.stream);
+        let mut known = turn.lock().await;
+        known.catch_up(journal, &branch).await?;
+        Ok(known.purse.held_calls().take(most).collect())
+    }
+
     /// What became of a reservation that is in the journal.
     pub(crate) async fn verdict(
         &self,

@@ -8,8 +8,8 @@ use weir_journal::{Journal, OfKind, PAGE_MAX};
 use weir_kernel::{
     About, ApprovalGranted, ApprovalRequested, Body, SessionCreated, ToolDecided, ToolRequested, kind,
 };
-use weir_tools::{Asked, Decision, Step};
-use weir_types::{CallId, Event, Hash, Json, Position, Seq, SessionId, Timestamp, Verdict, Who};
+use weir_tools::{Asked, Decision};
+use weir_types::{CallId, Event, GateStep, Hash, Json, Position, Seq, SessionId, Timestamp, Verdict, Who};
 
 use crate::address::Address;
 use crate::error::EngineError;
@@ -183,7 +183,7 @@ impl<'a> Redecisions<'a> {
             return Ok(None);
         }
         self.counts.decisions += 1;
-        if before.rule.as_deref() == Some(Step::Stub.as_str()) {
+        if before.decided_by() == Some(GateStep::Stub) {
             self.counts.not_policy += 1;
             return Ok(None);
         }
@@ -221,7 +221,7 @@ impl<'a> Redecisions<'a> {
         let (agent, principal) = (created.agent.as_str(), principal_of(before, created));
         let Some(tools) = (self.tools)(agent) else {
             return Decision::refuse(
-                Step::Allowlist,
+                GateStep::Allowlist,
                 format_args!("there is no agent `{agent}`"),
                 "it would have to be there",
             );

@@ -17,6 +17,7 @@ use crate::alive::Alive;
 use crate::error::EngineError;
 use crate::holds::Holds;
 use crate::live::Live;
+use crate::lost;
 use crate::poke::Poke;
 use crate::purses::Purses;
 use crate::setup::{Adopt, Runnable, Setup};
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) holds: Holds,
     known_blobs: Mutex<HashSet<Hash>>,
     pub(crate) purses: Purses,
+    /// When what dead processes have set aside was looked for.
+    pub(crate) lost: lost::Looked,
     /// Sessions that wait to be taken up.
     pub(crate) adoption: Queue,
     /// Why events cannot be stored, while they are held and tried again.
@@ -71,6 +74,7 @@ impl Shared {
             holds: Holds::default(),
             known_blobs: Mutex::default(),
             purses: Purses::default(),
+            lost: lost::Looked::default(),
             adoption,
             storage: watch::Sender::new(None),
         })

@@ -25,7 +25,8 @@ impl Loaded {
     /// The session as whoever takes it up finds it.
     pub(crate) fn state(mut self) -> Session {
         for body in &self.preface {
-            let at = At { seq: self.session.seq, ts: self.session.ts, id: EventId::from_u128(0) };
+            let at =
+                At { seq: self.session.seq, ts: self.session.ts, id: EventId::from_u128(0), held_us: None };
             self.session.apply_body(at, body);
         }
         self.session

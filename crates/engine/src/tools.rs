@@ -34,6 +34,11 @@ pub trait Tools: Send + Sync + 'static {
         ))
     }
 
+    /// Whether someone is in a group, `group:…`. Has no effect.
+    fn is_member(&self, _who: Who<'_>, _group: &str) -> bool {
+        false
+    }
+
     /// Whether a call may run. Has no effect.
     fn authorize(&self, asked: &Asked<'_>) -> Decision;
 
@@ -56,6 +61,10 @@ impl Tools for Toolbox {
 
     fn may_approve(&self, by: Who<'_>, asker: &str, agent: &str) -> Decision {
         Self::may_approve(self, by, asker, agent)
+    }
+
+    fn is_member(&self, who: Who<'_>, group: &str) -> bool {
+        Self::is_member(self, who, group)
     }
 
     fn authorize(&self, asked: &Asked<'_>) -> Decision {

@@ -8,7 +8,7 @@ use weir_blobs::Blobs;
 use weir_mcp::Connections;
 use weir_secrets::{Places, Redactor};
 use weir_spec::manifest::{self, Manifest};
-use weir_tools::{Gate, Live, Net, Redact, Sandbox, Setup, Toolbox};
+use weir_tools::{CallsForReal, Gate, Live, Net, Redact, Sandbox, Setup, Toolbox};
 use weir_types::Block;
 
 use crate::credentials::{CredentialFile, Credentials};
@@ -24,6 +24,8 @@ pub struct Workshop {
     pub admins: Vec<String>,
     /// Which writes really happen.
     pub live: Live,
+    /// Calls that really happen whatever that says.
+    pub for_real: CallsForReal,
     /// What confines children.
     pub sandbox: Arc<Sandbox>,
     /// The network, as far as tools may reach it.
@@ -69,6 +71,7 @@ impl Workshop {
             servers: Arc::new(self.servers(manifest, agent, Arc::clone(&gate))),
             gate,
             live: self.live.clone(),
+            for_real: self.for_real.clone(),
             blobs: Arc::clone(&self.blobs),
             redact: Arc::new(Redacting(self.redactor.clone())),
             sandbox: Arc::clone(&self.sandbox),

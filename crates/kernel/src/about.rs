@@ -24,6 +24,10 @@ pub struct About {
     /// How long the effect behind it took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
+    /// How long the process that wrote it had run the session by then, by a clock that only goes forward; microseconds since its
+    /// `session.resumed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_us: Option<u64>,
 }
 
 impl About {
@@ -38,6 +42,14 @@ impl About {
         }
         // What serde has just written is one JSON object on one line; reading it again would only take time.
         Ok(Meta::restore(&json))
+    }
+
+    /// What stored meta says about [`About::held_us`] alone: it is asked of every event.
+    pub(crate) fn held_us_of(meta: &Meta) -> Option<u64> {
+        // In a text the quotes would have a backslash before them.
+        let (_, rest) = meta.as_str().split_once(r#""held_us":"#)?;
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        rest[..digits].parse().ok()
     }
 
     /// What stored meta says. Meta is a label: what cannot be read is as good as absent.

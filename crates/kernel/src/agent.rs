@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use weir_types::{Effect, ModelCard, NanoUsd, OnInterrupt, Risk, ToolDefinition};
+use weir_types::{ApprovalTerms, Effect, ModelCard, NanoUsd, OnInterrupt, Risk, ToolDefinition};
 
 use crate::body::Allowance;
 use crate::tokens;
@@ -40,6 +40,8 @@ pub struct Tool {
     pub on_interrupt: OnInterrupt,
     /// The agent behind it, if there is one.
     pub agent: Option<String>,
+    /// How long an approval of its calls is waited for, where no rule says so.
+    pub approval: ApprovalTerms,
 }
 
 /// What a run may use.

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use weir_types::{
-    Block, BranchName, CallId, Effect, EventId, FailureClass, Hash, Json, Kind, NanoUsd, OnInterrupt,
-    OwnerId, Risk, Role, RunId, Saw, Seq, SessionId, Stop, Timestamp, Usage,
+    Block, BranchName, CallId, Effect, EventId, FailureClass, GateStep, Hash, Json, Kind, NanoUsd,
+    OnInterrupt, OwnerId, Risk, Role, RunId, Saw, Seq, SessionId, Stop, Timestamp, Usage,
 };
 
 pub use self::words::*;
@@ -113,6 +113,10 @@ bodies! {
         /// What it may use beyond the limit that had stopped it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         budget: Option<Allowance>,
+        /// Whether the run's limits stay as they are, but for what `budget` gives and for its iterations. Before this was
+        /// recorded, all of them began anew.
+        #[serde(default, skip_serializing_if = "is_false")]
+        keeps_limits: bool,
     }
     /// The process that has it stops in good order, and lets go of it. What is under way is cut off, and goes on elsewhere.
     "session.released" SessionReleased {
@@ -348,9 +352,12 @@ bodies! {
         call: CallId,
         /// Whether.
         outcome: Verdict,
-        /// Which rule.
+        /// Which rule; the name of the step, if it was no rule.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<String>,
+        /// Which step decided. [`ToolDecided::decided_by`] also knows it of decisions from before it was recorded.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<GateStep>,
         /// Why.
         because: String,
         /// Whether it only pretends.
@@ -422,6 +429,12 @@ bodies! {
         /// When it is too late.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expires: Option<Timestamp>,
+        /// Why it is asked. [`ApprovalRequested::asked_because`] also knows it of requests from before it was recorded.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        because: Option<AskedBecause>,
+        /// Who may approve, too, from when on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        escalates: Option<Escalates>,
     }
     /// Someone said yes.
     "approval.granted" ApprovalGranted {
@@ -571,6 +584,9 @@ bodies! {
         /// What was asked for.
         #[serde(default, skip_serializing_if = "is_zero")]
         need: u64,
+        /// How long the call waits for others to give back what they have set aside; absent if it does not.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        waits_ms: u64,
         /// The request that is therefore not made, if it was written down.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<EventId>,
@@ -617,15 +633,49 @@ bodies! {
 }
 
 /// Kinds that anyone with the right to speak to a session may append, not only its owner.
-pub const INPUT_KINDS: [&str; 7] = [
+pub const INPUT_KINDS: [&str; 8] = [
     "user.message",
     "external.signal",
     "approval.granted",
     "approval.denied",
+    "approval.expired",
     "run.cancel_requested",
     "session.halted",
     "session.closed",
 ];
+
+impl ToolDecided {
+    /// The step that decided; none, if nothing was said against the call, nor for it by name.
+    pub fn decided_by(&self) -> Option<GateStep> {
+        const STEPS: [GateStep; 6] = [
+            GateStep::Allowlist,
+            GateStep::Schema,
+            GateStep::Grant,
+            GateStep::Budget,
+            GateStep::Stub,
+            GateStep::Credentials,
+        ];
+        self.step.or_else(|| {
+            let rule = self.rule.as_deref()?;
+            // Before the step was recorded, one that refused said its name twice; a rule of that name did not.
+            let says =
+                |step: &GateStep| rule == step.as_str() && self.because.starts_with(&format!("{step}: "));
+            Some(STEPS.into_iter().find(says).unwrap_or(GateStep::Rules))
+        })
+    }
+}
+
+impl ApprovalRequested {
+    /// Why it is asked.
+    pub fn asked_because(&self) -> AskedBecause {
+        self.because.unwrap_or(match self.rule.as_str() {
+            // What these were told apart by before it was recorded.
+            "child" => AskedBecause::Child,
+            "on_interrupt: ask" => AskedBecause::Interrupted,
+            _ => AskedBecause::Rule,
+        })
+    }
+}
 
 /// Purses are about money first.
 fn usd() -> Limit {

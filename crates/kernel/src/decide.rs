@@ -14,6 +14,7 @@ use self::calls::{closings, deal_with, errands};
 use crate::agent::Agent;
 use crate::body::{Outcome, Parked};
 use crate::compact::Plan;
+use crate::fold::Now;
 use crate::session::{Lifecycle, Phase, Run, Session};
 
 /// A run whose iteration took the process down this often is not tried again.
@@ -113,8 +114,9 @@ pub struct Closing {
 }
 
 /// What a session does next: first what its errands need, then its run.
-pub fn decide(session: &Session, agent: &Agent, now: Timestamp) -> Next {
-    let Some(errands) = errands(session, now) else { return decide_run(session, agent, now) };
+pub fn decide(session: &Session, agent: &Agent, now: impl Into<Now>) -> Next {
+    let now = now.into();
+    let Some(errands) = errands(session, now.at) else { return decide_run(session, agent, now) };
     match (errands, decide_run(session, agent, now)) {
         // Whatever stops a run stops them as well, and closes them.
         (_, next @ (Next::Cancel(_) | Next::Park { .. })) => next,
@@ -130,7 +132,7 @@ pub fn decide(session: &Session, agent: &Agent, now: Timestamp) -> Next {
     }
 }
 
-fn decide_run(session: &Session, agent: &Agent, now: Timestamp) -> Next {
+fn decide_run(session: &Session, agent: &Agent, now: Now) -> Next {
     let idle = || if session.inbox.is_empty() { Next::Rest } else { Next::StartRun };
     if session.run.as_ref().is_some_and(|run| run.cancelling) {
         return Next::Cancel(closings(session));
@@ -147,7 +149,7 @@ fn decide_run(session: &Session, agent: &Agent, now: Timestamp) -> Next {
     }
 }
 
-fn go_on(session: &Session, run: &Run, agent: &Agent, now: Timestamp) -> Next {
+fn go_on(session: &Session, run: &Run, agent: &Agent, now: Now) -> Next {
     let step = Step { session, run, agent, now };
     let at_work = matches!(run.phase, Phase::Calling(_) | Phase::Tools);
     if let Some(why) = step.out_of_time().filter(|_| at_work) {
@@ -156,7 +158,7 @@ fn go_on(session: &Session, run: &Run, agent: &Agent, now: Timestamp) -> Next {
     match &run.phase {
         Phase::Calling(_) => Next::Busy,
         Phase::Tools => match session.transcript.last_assistant() {
-            Some(entry) => deal_with(entry, now),
+            Some(entry) => deal_with(entry, now.at),
             None => step.ask(),
         },
         Phase::Interrupted { purpose: Purpose::Turn, .. } => step.ask(),

@@ -65,6 +65,23 @@ pub struct At {
     pub ts: Timestamp,
     /// Its id.
     pub id: EventId,
+    /// How long its writer had run the session by then; see [`About::held_us`].
+    pub held_us: Option<u64>,
+}
+
+/// What time it is, and how long whoever decides has run the session, if they know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// The time.
+    pub at: Timestamp,
+    /// As [`About::held_us`].
+    pub held_us: Option<u64>,
+}
+
+impl From<Timestamp> for Now {
+    fn from(at: Timestamp) -> Self {
+        Self { at, held_us: None }
+    }
 }
 
 impl Session {
@@ -73,7 +90,8 @@ impl Session {
     /// # Errors
     /// When the payload of a known kind cannot be read. The state is as it was.
     pub fn apply(&mut self, event: &Event) -> Result<(), FoldError> {
-        let at = At { seq: event.seq, ts: event.ts, id: event.id };
+        let held_us = About::held_us_of(&event.meta);
+        let at = At { seq: event.seq, ts: event.ts, id: event.id, held_us };
         match Body::decode(&event.kind, &event.payload) {
             Ok(Some(Body::ApprovalGranted(body))) => {
                 let actor = About::decode(&event.meta).actor;
@@ -168,12 +186,26 @@ impl Session {
 
     /// Time passes. It counts as work unless nobody was working.
     fn move_to(&mut self, at: At, body: Option<&Body>) {
-        let elapsed = u64::try_from(at.ts.as_micros() - self.ts.as_micros()).unwrap_or_default();
+        let elapsed = self.micros_until(Now { at: at.ts, held_us: at.held_us });
         let was_down = matches!(body, Some(Body::SessionResumed(_)));
         if !was_down && self.active_run().is_some() && !self.is_waiting() {
             self.spend(|spent| spent.micros = spent.micros.saturating_add(elapsed));
         }
+        // Whoever takes it up begins to count; one that does not count is of an older version.
+        if was_down || at.held_us.is_some() {
+            self.held_us = at.held_us;
+        }
         (self.seq, self.ts) = (at.seq, at.ts.max(self.ts));
+    }
+
+    /// How long it is since the newest event. Clocks of day may be set; whoever runs the session counts by another one, and then
+    /// nobody else does.
+    pub(crate) fn micros_until(&self, now: Now) -> u64 {
+        match (now.held_us, self.held_us) {
+            (Some(now), Some(before)) => now.saturating_sub(before),
+            (None, Some(_)) => 0,
+            (_, None) => u64::try_from(now.at.as_micros() - self.ts.as_micros()).unwrap_or_default(),
+        }
     }
 
     /// Counts for the session and for the run.
@@ -222,17 +254,23 @@ impl Session {
                     run.crashes += 1;
                 }
             }
-            ResumeReason::Asked => self.resumed_by_someone(body.budget.unwrap_or_default()),
+            ResumeReason::Asked => {
+                self.resumed_by_someone(body.budget.unwrap_or_default(), body.keeps_limits);
+            }
         }
     }
 
-    /// Someone knows why it had stopped and wants it to go on: limits count from here.
-    fn resumed_by_someone(&mut self, granted: Allowance) {
+    /// Someone knows why it had stopped and wants it to go on.
+    fn resumed_by_someone(&mut self, granted: Allowance, keeps_limits: bool) {
         if let Lifecycle::Halted(_) = self.lifecycle {
             self.lifecycle = Lifecycle::Open;
         }
         if let Some(run) = &mut self.run {
-            (run.parked, run.crashes, run.excused, run.granted) = (None, 0, run.spent, granted);
+            (run.parked, run.crashes) = (None, 0);
+            match keeps_limits {
+                true => run.grant(granted),
+                false => (run.excused, run.granted) = (run.spent, granted),
+            }
             (run.compaction, run.repeats) = (Compaction::default(), Repeats::default());
         }
     }

@@ -15,7 +15,7 @@
 //! assert_eq!(decide(&session, &agent, Timestamp::default()), Next::Rest);
 //!
 //! let said = UserMessage { content: vec![Block::text("hello")], runtime: Default::default(), history: None };
-//! let at = At { seq: Seq(1), ts: Timestamp::default(), id: EventId::from_u128(1) };
+//! let at = At { seq: Seq(1), ts: Timestamp::default(), id: EventId::from_u128(1), held_us: None };
 //! session.apply_body(at, &Body::from(said));
 //! assert_eq!(decide(&session, &agent, Timestamp::default()), Next::StartRun);
 //! # Ok::<(), weir_types::CatalogError>(())
@@ -43,7 +43,7 @@ pub use about::About;
 pub use agent::{Agent, Limits, Tool};
 pub use body::*;
 pub use decide::{Closing, Next, ToolUse, decide, retries, time_left_ms};
-pub use fold::{At, CUT_OFF, ERRANDS_MAX, FoldError};
+pub use fold::{At, CUT_OFF, ERRANDS_MAX, FoldError, Now};
 pub use purse::{Amount, Pending, Purse, Short};
 pub use repeats::Repeats;
 pub use session::{

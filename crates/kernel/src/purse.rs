@@ -192,6 +192,11 @@ impl Purse {
         self.held.values().fold(Amount::default(), |sum, amount| sum + *amount)
     }
 
+    /// The calls under way.
+    pub fn held_calls(&self) -> impl Iterator<Item = EventId> {
+        self.held.keys().copied()
+    }
+
     /// How many calls are under way.
     pub fn calls(&self) -> usize {
         self.held.len()
@@ -266,6 +271,21 @@ impl Pending {
             _ => Amount::from(self.request.reserve),
         };
         let micros = after.totals.micros.saturating_sub(self.settled_micros);
+        self.each(|draw| {
+            self.settled(draw, Amount { micros: if draw.shared { 0 } else { micros }, ..amount })
+        })
+    }
+
+    /// The request's event.
+    pub fn id(&self) -> EventId {
+        self.request.id
+    }
+
+    /// What each purse is told when the process that made the request is gone: nobody knows what came of it, so it counts as it was
+    /// reserved. `session` is the state that it is pending in.
+    pub fn lost(&self, session: &Session) -> Vec<Body> {
+        let micros = session.totals.micros.saturating_sub(self.settled_micros);
+        let amount = Amount::from(self.request.reserve);
         self.each(|draw| {
             self.settled(draw, Amount { micros: if draw.shared { 0 } else { micros }, ..amount })
         })

@@ -10,7 +10,9 @@ use weir_types::{
     Seq, SessionId, Stop, Timestamp, Usage, View,
 };
 
-use crate::body::{Allowance, Draw, Outcome, Parked, Reserve, SessionCreated, present};
+use crate::body::{
+    Allowance, AskedBecause, Draw, Escalates, Outcome, Parked, Reserve, SessionCreated, present,
+};
 use crate::repeats::Repeats;
 use crate::tokens::Gauge;
 
@@ -21,6 +23,9 @@ pub struct Session {
     pub seq: Seq,
     /// When that was.
     pub ts: Timestamp,
+    /// How long whoever runs it had done so by their newest event, if they count that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_us: Option<u64>,
     /// How it began; `None` before its first event.
     pub created: Option<SessionCreated>,
     /// What to call it.
@@ -123,7 +128,7 @@ pub struct Run {
     pub phase: Phase,
     /// What it used and spent.
     pub spent: Spent,
-    /// What it had spent when someone last resumed it: limits count from here.
+    /// What it had spent of each when someone last gave it more of that: its limit counts from there.
     pub excused: Spent,
     /// What it may use from there on, instead of its limits.
     #[serde(default, skip_serializing_if = "Allowance::is_unlimited")]
@@ -334,6 +339,9 @@ pub struct Call {
     /// Who said yes to these arguments, once that was taken up.
     #[serde(default)]
     pub approved_by: Option<String>,
+    /// The group that could say yes, too, when someone did: as `group:…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escalated_to: Option<String>,
     /// How far it is.
     pub state: CallState,
 }
@@ -376,6 +384,12 @@ pub enum CallState {
         expires: Option<Timestamp>,
         /// Because of this rule.
         rule: String,
+        /// Why.
+        #[serde(default)]
+        because: AskedBecause,
+        /// Who may approve, too, from when on.
+        #[serde(default)]
+        escalates: Option<Escalates>,
     },
     /// Someone did; it is to be decided again with that.
     Granted {
@@ -419,6 +433,27 @@ pub struct Activity {
     pub changed: Vec<String>,
     /// Calls that failed, most recent last, in a line each.
     pub failures: Vec<String>,
+}
+
+impl Run {
+    /// It may use so much from here on, and have as many iterations again. What is not given stays as it was.
+    pub(crate) fn grant(&mut self, given: Allowance) {
+        let (spent, excused) = (self.spent, &mut self.excused);
+        excused.iterations = spent.iterations;
+        if given.nano.is_some() {
+            (excused.cost, self.granted.nano) = (spent.cost, given.nano);
+        }
+        if given.tokens.is_some() {
+            (excused.usage, excused.reserved_tokens) = (spent.usage, spent.reserved_tokens);
+            self.granted.tokens = given.tokens;
+        }
+        if given.model_calls.is_some() {
+            (excused.model_calls, self.granted.model_calls) = (spent.model_calls, given.model_calls);
+        }
+        if given.wall_clock_ms.is_some() {
+            (excused.micros, self.granted.wall_clock_ms) = (spent.micros, given.wall_clock_ms);
+        }
+    }
 }
 
 impl Session {

@@ -19,6 +19,8 @@ pub(crate) struct Story {
     pub(crate) now: i64,
     /// What requests are paid from.
     pub(crate) purses: Vec<Draw>,
+    /// How long whoever writes the events has run the session, if they count that.
+    pub(crate) held_us: Option<u64>,
 }
 
 /// A model with a window of 10,000 tokens, a tenth of it for the answer, at a dollar a million tokens; a tool of each
@@ -55,6 +57,7 @@ pub(crate) fn agent() -> Agent {
         risk: Risk::Low,
         on_interrupt,
         agent: None,
+        approval: Default::default(),
     });
     let (system, limits) = (String::new(), Limits::default());
     Agent { name: "a".into(), model: "test/model".into(), card, system, tools: tools.to_vec(), limits }
@@ -62,7 +65,7 @@ pub(crate) fn agent() -> Agent {
 
 impl Story {
     pub(crate) fn new() -> Self {
-        Self { session: Session::default(), agent: agent(), now: BEGIN, purses: vec![] }
+        Self { session: Session::default(), agent: agent(), now: BEGIN, purses: vec![], held_us: None }
     }
 
     /// Someone has said something and the run for it has begun.
@@ -97,13 +100,13 @@ impl Story {
     pub(crate) fn add(&mut self, body: impl Into<Body>) -> Seq {
         self.now += 1_000;
         let seq = self.session.seq.next();
-        let at = At { seq, ts: self.at(), id: EventId::from_u128(u128::from(seq.0)) };
+        let at = At { seq, ts: self.at(), id: EventId::from_u128(u128::from(seq.0)), held_us: self.held_us };
         self.session.apply_body(at, &body.into());
         seq
     }
 
     pub(crate) fn next(&self) -> Next {
-        decide(&self.session, &self.agent, self.at())
+        decide(&self.session, &self.agent, Now { at: self.at(), held_us: self.held_us })
     }
 
     pub(crate) fn say(&mut self, text: &str) -> Seq {
@@ -234,13 +237,21 @@ impl Story {
     }
 
     pub(crate) fn decided(&mut self, call: CallId, outcome: Verdict) {
-        self.add(ToolDecided { call, outcome, rule: None, because: "so".into(), stub: false, saw: None });
+        self.add(ToolDecided {
+            call,
+            outcome,
+            rule: None,
+            step: None,
+            because: "so".into(),
+            stub: false,
+            saw: None,
+        });
     }
 
     pub(crate) fn ask_someone(&mut self, call: CallId, expires: Option<Timestamp>) {
         self.decided(call, Verdict::Ask);
         let input_hash = self.call(call).input_hash();
-        self.add(ApprovalRequested { call, input_hash, rule: "r".into(), expires });
+        self.add(asked(call, input_hash, "r", expires));
     }
 
     pub(crate) fn granted(&mut self, call: CallId, input_hash: Hash, input: Option<Json>) {
@@ -318,7 +329,7 @@ impl Story {
     }
 
     pub(crate) fn resumed(&mut self, reason: ResumeReason) {
-        self.add(SessionResumed { reason, owner: OwnerId::from_u128(1), budget: None });
+        self.add(SessionResumed { reason, owner: OwnerId::from_u128(1), budget: None, keeps_limits: false });
     }
 
     pub(crate) fn forked(&mut self) {
@@ -330,4 +341,14 @@ impl Story {
 
 pub(crate) fn tool_use(id: &str, tool: &str) -> Block {
     View::ToolUse { id: id.into(), name: tool.into(), input: Json::empty_object() }.into()
+}
+
+/// Someone has to say yes, as a rule wants it.
+pub(crate) fn asked(
+    call: CallId,
+    input_hash: Hash,
+    rule: &str,
+    expires: Option<Timestamp>,
+) -> ApprovalRequested {
+    ApprovalRequested { call, input_hash, rule: rule.into(), expires, because: None, escalates: None }
 }

@@ -6,7 +6,7 @@ use cedar_policy::{ActionConstraint, Effect, Policy, PolicyId, PolicySet, Valida
 use miette::Diagnostic;
 use weir_types::Level;
 
-use crate::policies::{Call, Parts, Policies};
+use crate::policies::{Call, Parts, Policies, terms};
 use crate::problem::{Kind, Place, Problem};
 use crate::source::{Example, Outcome, Rule, Sample, Source};
 use crate::write::{self, Written};
@@ -152,6 +152,15 @@ impl Checked {
         if policy.annotation("mode").is_some() && outcome.is_none() {
             let help = "give it an `@outcome`, or remove `@mode`";
             tell(Kind::Annotation, "only rules have a `@mode`".to_owned(), help);
+        }
+        let asks = outcome == Some(Outcome::RequireApproval.as_str());
+        let timed = ["within", "escalate", "escalate_after"];
+        if let Some(name) = timed.into_iter().find(|name| policy.annotation(name).is_some() && !asks) {
+            let help = "give it `@outcome(\"require_approval\")`, or remove it";
+            tell(Kind::Annotation, format!("only rules that ask for approval have an `@{name}`"), help);
+        } else if let Err(name) = terms(policy) {
+            let help = "write `@within(\"1h\")`, and `@escalate(\"group:NAME\")` with an `@escalate_after(\"30m\")` before that";
+            tell(Kind::Annotation, format!("`@{name}` is not right"), help);
         }
         if outcome.is_some() {
             let is_call = matches!(policy.action_constraint(), ActionConstraint::Eq(action) if action.id().unescaped() == "call");

@@ -11,12 +11,13 @@ use cedar_policy::{
 };
 
 pub use self::decide::{Answer, Call, Observed};
+pub(crate) use self::load::terms;
 pub use self::load::{LoadError, Parts};
 use crate::fact::Fact;
 use crate::names::{self, Kinds};
 use crate::principal::Principal;
 use crate::source::{LoopRole, Outcome};
-use weir_types::{Who, Whose};
+use weir_types::{ApprovalTerms, Who, Whose};
 
 /// Policies, read once and asked often. The same question always gets the same answer.
 pub struct Policies {
@@ -42,6 +43,8 @@ struct Known {
     id: String,
     why: Option<String>,
     says: Says,
+    /// How long an approval that it asks for is waited for.
+    terms: ApprovalTerms,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_types::{Effect, Json, Level, Risk};
+use weir_types::{ApprovalTerms, Effect, Json, Level, Risk};
 
 /// What a project says about who may do what. Principals are `user:…`, `group:…` and `serviceaccount:…`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,6 +63,8 @@ pub struct Rule {
     pub why: Option<String>,
     /// Whether it only says what it would have done.
     pub observe: bool,
+    /// How long an approval that it asks for is waited for.
+    pub terms: ApprovalTerms,
     /// Calls it is about.
     pub matches: Vec<Example>,
     /// Calls it is not about.

@@ -53,6 +53,23 @@ fn escape(character: char, written: &mut String) {
     }
 }
 
+/// A length of time: `90s`, `1h30m`, `250ms`.
+pub(crate) fn duration_ms(text: &str) -> Option<u64> {
+    const UNITS: [(&str, u64); 5] =
+        [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+    let (mut rest, mut total) = (text, 0_u64);
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let number: u64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let (_, millis) = UNITS.iter().find(|(name, _)| *name == &rest[..letters])?;
+        rest = &rest[letters..];
+        total = total.checked_add(number.checked_mul(*millis)?)?;
+    }
+    (total > 0).then_some(total)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,5 +93,14 @@ mod tests {
             Some(*open)
         });
         assert_eq!(depth.max(), Some(10));
+    }
+
+    #[test]
+    fn lengths_of_time_are_read() {
+        let read = ["1h", "1h30m", "250ms", "2d"].map(duration_ms);
+        assert_eq!(read, [Some(3_600_000), Some(5_400_000), Some(250), Some(172_800_000)]);
+        for wrong in ["", "1", "h", "0s", "1 h", "1w", "-1h", "99999999999999999999s", "1h\u{e9}"] {
+            assert_eq!(duration_ms(wrong), None, "{wrong}");
+        }
     }
 }

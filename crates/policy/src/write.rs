@@ -1,6 +1,6 @@
 //! From what a project says to Cedar text, one policy at a time, each with its place.
 
-use weir_types::{Effect, Level, Risk};
+use weir_types::{Effect, Escalate, Level, Risk};
 
 use crate::fact;
 use crate::principal::Principal;
@@ -188,6 +188,13 @@ pub(crate) fn of_rule(rule: &Rule, index: usize) -> String {
     }
     if rule.observe {
         text += &annotation("mode", "observe");
+    }
+    if let Some(within) = rule.terms.within_ms {
+        text += &annotation("within", &format!("{within}ms"));
+    }
+    if let Some(Escalate { to, after_ms }) = &rule.terms.escalate {
+        text += &annotation("escalate", to);
+        text += &annotation("escalate_after", &format!("{after_ms}ms"));
     }
     let mut tests = Vec::new();
     tests_of(&rule.when, &mut tests);

@@ -12,9 +12,9 @@ mod names;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use weir_engine::{Address, Approval, stream_of};
+use weir_engine::{Address, Approval, escalated, stream_of};
 use weir_journal::lines::Positions;
-use weir_journal::{ListFilter, Listed, StreamSummary};
+use weir_journal::{ListFilter, Listed, StreamSummary, now};
 use weir_tools::{Gate, Stored, StoredKind};
 use weir_types::{
     BranchId, BranchName, Level, SessionId, StreamName, Verdict, Who, Whose, is_reserved_stream,
@@ -146,7 +146,38 @@ pub(crate) async fn session_to_decide(
         true => Ok(()),
         false => known.visible(app, caller),
     };
-    Ok(reached(app, id, branch, may).await?.address)
+    let refused = match reached(app, id, branch, may).await {
+        Ok(reached) => return Ok(reached.address),
+        Err(refused) => refused,
+    };
+    // To whom a call was escalated, its session is there for that.
+    if !may_be_escalated_to(app, caller) {
+        return Err(refused);
+    }
+    let Ok(Reached { address, .. }) = reached(app, id, branch, |_| Ok(())).await else { return Err(refused) };
+    let asked = app.engine.approvals(&address).await?;
+    match asked.iter().any(|approval| is_escalated_to(app, caller, approval)) {
+        true => Ok(address),
+        false => Err(refused),
+    }
+}
+
+/// Whether the project lets someone decide when nobody else has for a while.
+fn may_be_escalated_to(app: &App, caller: &Caller) -> bool {
+    let Some(build) = app.builds.current() else { return false };
+    let groups = build.gate.groups_of(caller.who());
+    let tools =
+        build.manifest.agents.values().flat_map(|agent| &agent.tools).map(|tool| &tool.approval_terms);
+    let mut terms = tools.chain(build.manifest.rules.iter().map(|rule| &rule.approval_terms));
+    !groups.is_empty()
+        && (!build.manifest.policies.is_empty()
+            || terms.any(|terms| terms.escalate.as_ref().is_some_and(|to| groups.contains(&to.to))))
+}
+
+/// Whether someone may decide about a call since nobody else has for a while.
+fn is_escalated_to(app: &App, caller: &Caller, approval: &Approval) -> bool {
+    let group = escalated(approval.escalates.as_ref(), now());
+    group.is_some_and(|group| gate(app).groups_of(caller.who()).iter().any(|name| name == group))
 }
 
 /// Whether someone may still talk to the agent of a session: whom it would not be there for any more cannot go on with it, either. An agent
@@ -180,7 +211,9 @@ pub(crate) fn sees_approval(app: &App, caller: &Caller, approval: &Approval) -> 
         owner: Some(approval.asker.clone()),
         agent: Some(approval.agent.clone()),
     };
-    known.is_visible(app, caller) || known.may_be_decided(app, caller)
+    known.is_visible(app, caller)
+        || known.may_be_decided(app, caller)
+        || is_escalated_to(app, caller, approval)
 }
 
 /// The build that has an agent whom whoever asks may talk to.

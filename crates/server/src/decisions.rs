@@ -14,8 +14,9 @@ const MESSAGE_CHARS_MAX: usize = 4_000;
 /// What someone says about a call.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
-    /// It may run: with these arguments instead of its own, if there are any, and for so long.
-    Yes { input: Option<Json>, scope: Scope },
+    /// It may run: with these arguments instead of its own, if there are any, and for so long. Where it would be a dry run, that
+    /// has to be wanted.
+    Yes { input: Option<Json>, scope: Scope, dry_run: bool },
     /// It may not. The agent is told why.
     No { message: Option<String> },
 }
@@ -23,14 +24,16 @@ pub(crate) enum Answer {
 impl Answer {
     /// A yes to a call as it is, and to no other.
     pub(crate) fn yes() -> Self {
-        Self::Yes { input: None, scope: Scope::Once }
+        Self::Yes { input: None, scope: Scope::Once, dry_run: false }
     }
 }
 
 /// Why a decision was not written down. The call still waits.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Undecided {
-    #[error("`{tool}` was asked for as a call that really happens, and on this server it would only pretend")]
+    #[error(
+        "the call of `{tool}` would be a dry run on this server: nothing would happen, and the approval would be used up"
+    )]
     WouldPretend { tool: String },
     #[error("a message has at most {MESSAGE_CHARS_MAX} characters")]
     TooLong,
@@ -50,7 +53,8 @@ impl Explain for Undecided {
     fn help(&self) -> Cow<'static, str> {
         match self {
             Self::WouldPretend { .. } => {
-                "let a server that writes for real decide, started with `--live-writes`; it still waits"
+                "let a server decide that was started with `--live-writes`, or approve the dry run with `\"dry_run\": true`; \
+                 it still waits"
                     .into()
             }
             Self::TooLong => "be brief: the agent reads it".into(),
@@ -79,11 +83,12 @@ pub(crate) async fn decide(
 ) -> Result<Answered, Undecided> {
     let approval = asked.iter().find(|approval| approval.id == call);
     match answer {
-        Answer::Yes { input, scope } => {
+        Answer::Yes { input, scope, dry_run } => {
             // Whatever is not asked any more is refused, and why is found out there.
             let input_hash = approval.map_or(Hash::ZERO, |approval| approval.input_hash);
             let granted = granted(caller, call, input_hash, input, scope);
-            match engine.approve(address, granted, Pretence::Refused).await {
+            let pretence = if dry_run { Pretence::Wanted } else { Pretence::Refused };
+            match engine.approve(address, granted, pretence).await {
                 Err(EngineError::Approval(ApprovalError::WouldPretend { tool })) => {
                     Err(Undecided::WouldPretend { tool })
                 }

@@ -5,13 +5,13 @@ mod read;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_types::{Effect, NanoUsd, OnInterrupt};
+use weir_types::{ApprovalTerms, Effect, NanoUsd, OnInterrupt};
 
 pub(crate) use self::read::{acl, read};
 use crate::diagnostic::Spanned;
 use crate::format::{self, normal};
 use crate::shape::{Choice, Kind, Shape, optional, required, words};
-use crate::{Access, Approval, McpServer, Principal, Role, SecretRef};
+use crate::{Access, Approval, McpServer, Principal, Role, SecretRef, terms};
 
 /// Iterations of a run when the spec says nothing.
 pub const ITERATIONS_DEFAULT: u64 = 10;
@@ -111,6 +111,8 @@ static TOOL: Shape = Shape {
             "Fewer tools than the server offers. Several entries of one server, each with tools of its own, may differ in `access` and all else but `env`.",
         ),
         optional("approval", Kind::Word(|| words(APPROVALS)), "Whether someone has to approve every call."),
+        terms::WITHIN,
+        terms::ESCALATE,
         optional(
             "effect",
             Kind::Word(|| words(EFFECTS)),
@@ -232,6 +234,8 @@ pub struct ToolEntry {
     pub only: Option<Vec<Spanned<String>>>,
     /// Whether calls need approval, whatever the rules say.
     pub approval: Option<Approval>,
+    /// How long an approval of its calls is waited for, where no rule says so.
+    pub approval_terms: ApprovalTerms,
     /// What repeating a call does, if the author knows better than the tool says.
     pub effect: Option<Effect>,
     /// What happens to a write that a crash interrupted.

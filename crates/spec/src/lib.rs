@@ -57,6 +57,7 @@ mod shape;
 mod slip;
 mod source;
 mod sources;
+mod terms;
 mod yaml;
 
 pub use access::{Access, Acl, Approval, Credential, CredentialKind, Role};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use weir_types::{Effect, Json, NanoUsd, Risk};
+use weir_types::{ApprovalTerms, Effect, Json, NanoUsd, Risk};
 
 use crate::Principal;
 
@@ -24,6 +24,9 @@ pub struct Rule {
     /// Whether it takes effect.
     #[serde(default)]
     pub mode: Mode,
+    /// How long an approval that it asks for is waited for.
+    #[serde(default, skip_serializing_if = "ApprovalTerms::is_default")]
+    pub approval_terms: ApprovalTerms,
     /// Calls that show what it means.
     #[serde(default)]
     pub examples: Examples,

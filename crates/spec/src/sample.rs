@@ -29,6 +29,7 @@ fn tool(name: &str) -> Tool {
         risk: Risk::Medium,
         on_interrupt: OnInterrupt::Ask,
         approval: None,
+        approval_terms: Default::default(),
         hosts: vec!["a.example".to_owned()],
         env: BTreeMap::from([("A".to_owned(), SecretRef::Env("A".to_owned()))]),
         timeout_ms: Some(60_000),
@@ -38,7 +39,15 @@ fn tool(name: &str) -> Tool {
 
 pub(crate) fn rule(id: &str, then: Verdict) -> Rule {
     let when = Condition { tool: Some(id.to_owned()), ..Condition::default() };
-    Rule { id: id.to_owned(), when, then, why: None, mode: Mode::Enforce, examples: Examples::default() }
+    Rule {
+        id: id.to_owned(),
+        when,
+        then,
+        why: None,
+        mode: Mode::Enforce,
+        approval_terms: Default::default(),
+        examples: Examples::default(),
+    }
 }
 
 pub(crate) fn script() -> ScriptTool {

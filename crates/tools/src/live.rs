@@ -1,6 +1,9 @@
 //! Which writes really happen.
 
-use weir_types::wildcard;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_types::{CallId, wildcard};
 
 /// Which calls that change something outside of their session really run; the others only pretend, and say so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +27,30 @@ impl Live {
                 .iter()
                 .any(|pattern| wildcard::matches(pattern, tool) || wildcard::matches(pattern, source)),
         }
+    }
+}
+
+/// Calls that really run although others like them would be dry runs: a person said so of each. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct CallsForReal(Arc<Mutex<BTreeSet<CallId>>>);
+
+impl CallsForReal {
+    /// This one really runs.
+    pub fn add(&self, call: CallId) {
+        self.calls().insert(call);
+    }
+
+    /// It does not, after all.
+    pub fn remove(&self, call: CallId) {
+        self.calls().remove(&call);
+    }
+
+    pub(crate) fn has(&self, call: CallId) -> bool {
+        self.calls().contains(&call)
+    }
+
+    fn calls(&self) -> MutexGuard<'_, BTreeSet<CallId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_blobs::Blobs;
-use weir_types::{Effect, Json, Risk, Verdict, Who};
+use weir_types::{Effect, GateStep, Json, Risk, Verdict, Who};
 
 use crate::bound::{bound, bound_failure, head};
 use crate::builtin::{Builtin, Running};
 use crate::call::{Asked, Done, Failed, Permit, Started};
-use crate::decision::{Decision, Step};
+use crate::decision::Decision;
 use crate::gate::{Gate, Request};
-use crate::live::Live;
+use crate::live::{CallsForReal, Live};
 use crate::net::Net;
 use crate::offer::{Kind, Offer};
 use crate::sandbox::Sandbox;
@@ -39,6 +39,8 @@ pub struct Setup {
     pub gate: Arc<dyn Gate>,
     /// Which writes really happen.
     pub live: Live,
+    /// Calls that really happen whatever that says.
+    pub for_real: CallsForReal,
     /// Large content.
     pub blobs: Arc<dyn Blobs>,
     /// MCP servers.
@@ -114,47 +116,55 @@ impl Toolbox {
 
     /// Whether a call may run: allowlist, schema, grant, rules, budget, and whether it is a stub. Has no effect.
     pub fn authorize(&self, asked: &Asked<'_>) -> Decision {
+        self.decide(asked, Arguments::Given)
+    }
+
+    /// The same of a call whose arguments are not known yet: its schema is not asked. Such a call never runs.
+    pub fn authorize_any(&self, asked: &Asked<'_>) -> Decision {
+        self.decide(asked, Arguments::Unknown)
+    }
+
+    /// Whether someone is in a group, `group:…`. Has no effect.
+    pub fn is_member<'a>(&self, who: impl Into<Who<'a>>, group: &str) -> bool {
+        self.setup.gate.groups_of(who.into()).iter().any(|name| name == group)
+    }
+
+    fn decide(&self, asked: &Asked<'_>, arguments: Arguments) -> Decision {
         let tool = self.tools.get(asked.tool);
         let mut decision = match tool {
-            Some(tool) => self.listed(asked, tool),
+            Some(tool) => self.listed(asked, tool, arguments),
             None => self.unlisted(asked),
         };
+        if decision.saw.groups.is_empty() {
+            decision.saw.groups = self.setup.gate.groups_of(Who::new(asked.principal, asked.groups));
+        }
         decision.saw.access = tool.map(|tool| tool.offer.access);
         decision.saw.principal = asked.principal.to_owned();
         decision.saw.approved_by = asked.approved_by.map(str::to_owned);
         decision
     }
 
-    fn listed(&self, asked: &Asked<'_>, tool: &Tool) -> Decision {
+    fn listed(&self, asked: &Asked<'_>, tool: &Tool, arguments: Arguments) -> Decision {
         let offer = &tool.offer;
-        if let Some(key) = asked.input.repeated_key() {
-            let key = head(&key, KEY_BYTES_MAX);
-            let reason = format_args!(
-                "the arguments have the key `{key}` twice, and not everybody reads the same one"
-            );
-            return Decision::refuse(Step::Schema, reason, "call it again with each key once");
-        }
-        if let Err(faults) = tool.schema.faults(&asked.input.to_value()) {
-            let remedy = "call it again with arguments that fit its schema";
-            return Decision::refuse(
-                Step::Schema,
-                format_args!("the arguments do not fit: {faults}"),
-                remedy,
-            );
+        if arguments == Arguments::Given
+            && let Some(unfit) = unfit(asked.input, tool)
+        {
+            return unfit;
         }
         if let (Kind::Agent(callee), true) = (&offer.kind, asked.depth >= DEPTH_MAX) {
             let reason = format_args!(
                 "`{callee}` would be {} agents deep, and {DEPTH_MAX} is the most",
                 asked.depth + 1
             );
-            return Decision::refuse(Step::Budget, reason, "answer with what you have");
+            return Decision::refuse(GateStep::Budget, reason, "answer with what you have");
         }
         if let Kind::Builtin(Builtin::ResultRead) = offer.kind {
             return Decision::allow("it reads on in a result that this session was given");
         }
         let effect = offer.effect_of(asked.input);
         let mut decision = self.setup.gate.decide(&self.request(asked, offer, effect));
-        decision.stub = decision.verdict != Verdict::Deny && self.is_stubbed(offer, effect);
+        let is_for_real = self.setup.for_real.has(asked.call);
+        decision.stub = decision.verdict != Verdict::Deny && self.is_stubbed(offer, effect) && !is_for_real;
         decision
     }
 
@@ -184,7 +194,7 @@ impl Toolbox {
             (false, more) => format!("{} and {more} more", listed.join(", ")),
         };
         Decision::refuse(
-            Step::Allowlist,
+            GateStep::Allowlist,
             format_args!("agent `{}` does not list it (it lists: {listed})", asked.agent),
             "an entry under `tools` in the agent's spec would allow it",
         )
@@ -249,6 +259,27 @@ async fn run(setup: Setup, tool: Arc<Tool>, started: Started) -> Result<Done, Fa
             None => Err(Failed::new("child", "no session was begun for it; this is a bug in weir")),
         },
     }
+}
+
+/// Whether the arguments of a call are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arguments {
+    Given,
+    Unknown,
+}
+
+/// Why arguments do not fit a tool, if they do not.
+fn unfit(input: &Json, tool: &Tool) -> Option<Decision> {
+    if let Some(key) = input.repeated_key() {
+        let key = head(&key, KEY_BYTES_MAX);
+        let reason =
+            format_args!("the arguments have the key `{key}` twice, and not everybody reads the same one");
+        return Some(Decision::refuse(GateStep::Schema, reason, "call it again with each key once"));
+    }
+    let faults = tool.schema.faults(&input.to_value()).err()?;
+    let remedy = "call it again with arguments that fit its schema";
+    let reason = format_args!("the arguments do not fit: {faults}");
+    Some(Decision::refuse(GateStep::Schema, reason, remedy))
 }
 
 /// A server may echo the credential that it was given; nobody after us is to see it.

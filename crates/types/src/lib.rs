@@ -58,6 +58,8 @@ pub use secret::Secret;
 pub use secret_ref::{SecretRef, SecretRefError};
 pub use stop::StopReason;
 pub use time::{TimeError, Timestamp};
-pub use tool::{Effect, Level, Observed, OnInterrupt, Outcome, Risk, Saw, Verdict};
+pub use tool::{
+    ApprovalTerms, Effect, Escalate, GateStep, Level, Observed, OnInterrupt, Outcome, Risk, Saw, Verdict,
+};
 pub use usage::{MoneyError, NanoUsd, Price, Usage};
 pub use who::{Who, Whose};

@@ -1,5 +1,7 @@
 //! What a tool may do to the world.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// What repeating a call does.
@@ -152,4 +154,74 @@ pub enum Outcome {
     Interrupted,
     /// It was not allowed.
     Denied,
+}
+
+/// A step of the gate that every call passes, in order. Those after [`GateStep::Stub`] belong to running the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateStep {
+    /// The agent lists the tool.
+    Allowlist,
+    /// The arguments fit its schema.
+    Schema,
+    /// The principal may use it.
+    Grant,
+    /// No rule is against it.
+    Rules,
+    /// There is enough left to spend.
+    Budget,
+    /// Whether it is a dry run.
+    Stub,
+    /// The secret that its server wants.
+    Credentials,
+}
+
+impl GateStep {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allowlist => "allowlist",
+            Self::Schema => "schema",
+            Self::Grant => "grant",
+            Self::Rules => "rules",
+            Self::Budget => "budget",
+            Self::Stub => "stub",
+            Self::Credentials => "credentials",
+        }
+    }
+}
+
+impl fmt::Display for GateStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How long an approval is waited for, and who may give it later on. Nothing said means for ever, and nobody else.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ApprovalTerms {
+    /// Milliseconds after which it is too late.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within_ms: Option<u64>,
+    /// Who may approve, too, after a while.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub escalate: Option<Escalate>,
+}
+
+/// Who may approve, too, when nobody has decided for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Escalate {
+    /// The group, as `group:…`.
+    pub to: String,
+    /// Milliseconds after the call was asked about.
+    pub after_ms: u64,
+}
+
+impl ApprovalTerms {
+    /// Whether nothing is said.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }

@@ -4,8 +4,9 @@ mod decide;
 mod which;
 
 use serde::Serialize;
-use weir_engine::{Approval, AskedAfter, DamagedSession};
-use weir_journal::PAGE_MAX;
+use weir_engine::{Approval, AskedAfter, DamagedSession, escalated};
+use weir_journal::{PAGE_MAX, now};
+use weir_kernel::Escalates;
 use weir_types::{Json, Timestamp};
 
 use crate::asked;
@@ -61,6 +62,10 @@ struct View<'a> {
     input: &'a Json,
     why: &'a str,
     expires: Option<Timestamp>,
+    /// Who may approve, too, and from when on.
+    escalates: Option<&'a Escalates>,
+    /// Whether the call was asked for as a dry run: then it needs `--live-writes`, or `--dry-run`.
+    dry_run: bool,
 }
 
 /// Lists the calls that wait for someone's decision.
@@ -176,6 +181,8 @@ fn view(approval: &Approval) -> View<'_> {
         input: &approval.input,
         why: &approval.why,
         expires: approval.expires,
+        escalates: approval.escalates.as_ref(),
+        dry_run: approval.stub,
     }
 }
 
@@ -186,7 +193,7 @@ fn print(shown: &[Approval], found: usize, out: &mut Out) -> Outcome {
     }
     let ids: Vec<String> = shown.iter().map(|approval| approval.id.to_string()).collect();
     let from = which::suffix_from(&ids);
-    let rows: Vec<[String; 8]> = shown
+    let rows: Vec<[String; 9]> = shown
         .iter()
         .zip(&ids)
         .map(|(approval, id)| {
@@ -198,22 +205,32 @@ fn print(shown: &[Approval], found: usize, out: &mut Out) -> Outcome {
                 text(&approval.tool),
                 asked::age(approval.id),
                 asked::left(approval.expires),
+                if approval.stub { "dry run" } else { "live" }.to_owned(),
                 shorten(&printable(approval.input.as_str()), INPUT_COLUMNS).into_owned(),
                 text(&reason(approval)),
             ]
         })
         .collect();
-    table::print(["ID", "SESSION", "AGENT", "TOOL", "AGE", "EXPIRES", "INPUT", "WHY"], &rows, out)?;
+    table::print(["ID", "SESSION", "AGENT", "TOOL", "AGE", "EXPIRES", "CALL", "INPUT", "WHY"], &rows, out)?;
     if found > shown.len() {
         out.note(format_args!("{} more; `--limit {found}` shows them", found - shown.len()));
     }
-    let id = &ids[0][from..];
-    out.note(format_args!("decide with `weir approve {id}` or `weir deny {id} -m WHY`"));
+    let (id, live) = (&ids[0][from..], asked::live(&shown[0]));
+    out.note(format_args!("decide with `weir approve {id}{live}` or `weir deny {id} -m WHY`"));
+    if shown.iter().any(|approval| approval.stub) {
+        out.note(format_args!(
+            "a call that is a dry run needs `--live-writes` to happen, or `--dry-run` to be approved as one"
+        ));
+    }
     Ok(())
 }
 
 /// Why, without what the other columns say.
 fn reason(approval: &Approval) -> String {
     let known = format!("tool '{}' requires approval", approval.tool);
-    approval.why.strip_prefix(&known).map_or(&*approval.why, |rest| rest.trim_start_matches(": ")).to_owned()
+    let why = approval.why.strip_prefix(&known).map_or(&*approval.why, |rest| rest.trim_start_matches(": "));
+    match escalated(approval.escalates.as_ref(), now()) {
+        Some(group) => format!("{why} (`{group}` may approve, too)"),
+        None => why.to_owned(),
+    }
 }

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use weir_engine::{Address, EngineError, New};
 use weir_journal::PAYLOAD_MAX;
 use weir_kernel::{FileWritten, Session};
+use weir_tools::CallsForReal;
 use weir_types::{Explain, Fault};
 
 use self::type_ahead::TypeAhead;
@@ -145,6 +146,8 @@ struct Chat<'a> {
     /// The name of the agent's model.
     model: String,
     talk: Talk<'a>,
+    /// Calls that really happen, whatever else is a dry run.
+    for_real: CallsForReal,
     /// The session as it was found, if it was there.
     found: Option<Session>,
     /// What a new session begins with.
@@ -222,7 +225,9 @@ async fn chat<'h>(
     let stdin = words.as_ref().and_then(|said| said.stdin);
     let given = Given { left_out: imported.left_out, stdin };
     let principal = context.identity.principal().to_owned();
-    let chat = Chat { args, principal, model, talk, found, files: imported.files, given, ahead: None };
+    let for_real = host.bench.as_ref().map(|bench| bench.for_real().clone()).unwrap_or_default();
+    let chat =
+        Chat { args, principal, model, talk, for_real, found, files: imported.files, given, ahead: None };
     match words {
         Some(said) => once(chat, said.words, &mut context.out).await,
         None => prompted::run(chat, host, context).await,

@@ -61,7 +61,7 @@ fn what_waits_is_listed_for_people_and_programs() {
     let listed = desk.project.run(&["approvals"]);
     let row = |line: &str| {
         let mut cells: Vec<&str> = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
-        if let Some(why) = cells.get_mut(7).filter(|why| **why != "WHY") {
+        if let Some(why) = cells.get_mut(8).filter(|why| **why != "WHY") {
             *why = "[why]";
         }
         let age = cells.get(4).filter(|age| age.ends_with(" s")).copied().unwrap_or("no age");
@@ -75,12 +75,13 @@ fn what_waits_is_listed_for_people_and_programs() {
     assert_snapshot!(text, @r#"
     exit 0
     -- stdout
-    ID | SESSION | AGENT | TOOL | AGE | EXPIRES | INPUT | WHY
-    [end] | [id] | helper | ring | [age] | never | {"n":1} | [why]
-    [end] | [id] | helper | ring | [age] | never | {"n":2} | [why]
-    [end] | [id] | helper | ring | [age] | never | {"n":1} | [why]
+    ID | SESSION | AGENT | TOOL | AGE | EXPIRES | CALL | INPUT | WHY
+    [end] | [id] | helper | ring | [age] | never | dry run | {"n":1} | [why]
+    [end] | [id] | helper | ring | [age] | never | dry run | {"n":2} | [why]
+    [end] | [id] | helper | ring | [age] | never | dry run | {"n":1} | [why]
     -- stderr
-    note: decide with `weir approve [end]` or `weir deny [end] -m WHY`
+    note: decide with `weir approve [end] --live-writes` or `weir deny [end] -m WHY`
+    note: a call that is a dry run needs `--live-writes` to happen, or `--dry-run` to be approved as one
     "#);
     let ids = |args: &[&str]| -> Vec<String> {
         let lines = desk.project.lines(&[&["approvals"], args].concat());
@@ -95,7 +96,7 @@ fn what_waits_is_listed_for_people_and_programs() {
     assert_eq!(ids(&["--agent", "boss"]), [""; 0]);
     assert_eq!(ids(&["--agent", "helper"]).len(), 3);
     let line = desk.project.run(&["approvals", "--json", "--session", &root]).stdout;
-    assert_snapshot!(desk.project.weir.mask(&without_why(&line)), @r#"{"id":"[id]","session":"[id]","agent":"helper","tool":"ring","input":{"n":1},"why":"tool 'ring' requires approval: [why]","expires":null}"#);
+    assert_snapshot!(desk.project.weir.mask(&without_why(&line)), @r#"{"id":"[id]","session":"[id]","agent":"helper","tool":"ring","input":{"n":1},"why":"tool 'ring' requires approval: [why]","expires":null,"escalates":null,"dry_run":true}"#);
 }
 
 #[test]
@@ -107,8 +108,8 @@ fn an_approved_call_really_runs_and_once() {
     assert_snapshot!(desk.show(&["approve", &calls[0]]), @"
     exit 2
     -- stderr
-    error: `ring` was asked for as a call that really happens, and from here it would only pretend
-    help: let it happen with `weir approve [id] --live-writes`, or leave the running to others with `--no-run`; it still waits
+    error: the call of `ring` would be a dry run: nothing would happen, and the approval would be used up
+    help: let it happen with `weir approve [id] --live-writes`, or approve the dry run with `--dry-run`; it still waits
     ");
     assert_snapshot!(desk.show(&["approve", &calls[0], "--live-writes"]), @r#"
     exit 0

@@ -139,7 +139,12 @@ fn too_late_is_too_late() {
     let (call, input_hash) = asked(&desk, &session);
     let expires: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
     let rule = "approval: always".to_owned();
-    write(&desk, &session, ApprovalRequested { call, input_hash, rule, expires: Some(expires) }, &me());
+    write(
+        &desk,
+        &session,
+        ApprovalRequested { call, input_hash, rule, expires: Some(expires), because: None, escalates: None },
+        &me(),
+    );
     let listed = desk.project.run(&["approvals"]);
     assert!(listed.stdout.contains("too late"), "{listed}");
     assert_snapshot!(desk.show(&["approve", &calls[0], "--live-writes"]), @"

@@ -346,7 +346,7 @@ fn decided(call: CallId, user: &str, tool: &str, writes: bool, outcome: Verdict,
     let saw = Saw { principal: user.into(), ..Saw::default() };
     let rule = (outcome == Verdict::Deny).then(|| "grant".to_owned());
     let saw = Some(saw).filter(|_| !n.is_multiple_of(5));
-    let decided = ToolDecided { call, outcome, rule, because: "so".into(), stub: false, saw };
+    let decided = ToolDecided { call, outcome, rule, step: None, because: "so".into(), stub: false, saw };
     let mut bodies: Vec<Body> = vec![requested.into(), decided.into()];
     if !n.is_multiple_of(50) {
         let (class, message) = ("x".to_owned(), "over".to_owned());

@@ -52,6 +52,7 @@ fn toolbox(manifest: &Manifest, agent: &str, live: Live) -> Toolbox {
     let setup = Setup {
         gate: provision::gate(manifest, [ADMIN.to_owned()]),
         live,
+        for_real: Default::default(),
         blobs: Arc::new(MemoryBlobs::new()),
         servers: Arc::new(NoServers),
         redact: Arc::new(weir_tools::NoSecrets),

@@ -209,6 +209,7 @@ fn tool(entry: &ToolEntry, name: &str, says: (String, Json), class: Class) -> To
         risk,
         on_interrupt: entry.on_interrupt,
         approval: entry.approval,
+        approval_terms: entry.approval_terms.clone(),
         hosts: entry.hosts.clone(),
         env: entry.env.clone(),
         timeout_ms: entry.timeout.map(millis),

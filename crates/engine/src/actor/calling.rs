@@ -8,18 +8,18 @@ use tokio::task::JoinError;
 use tokio::time::Instant;
 use weir_journal::{Appended, mint_call};
 use weir_kernel::{
-    ApprovalExpired, ApprovalRequested, Bill, Body, Call, CallState, FileDeleted, FileWritten,
-    MemoryRetrieved, MemoryStored, SessionReleased, ToolCompleted, ToolDecided, ToolFailed, ToolRequested,
-    ToolStarted, ToolUse, Verdict,
+    ApprovalExpired, ApprovalRequested, AskedBecause, Bill, Body, Call, CallState, Escalates, FileDeleted,
+    FileWritten, MemoryRetrieved, MemoryStored, SessionReleased, ToolCompleted, ToolDecided, ToolFailed,
+    ToolRequested, ToolStarted, ToolUse, Verdict,
 };
-use weir_tools::{Asked, Decision, Done, Failed, Permit, Started, Step, Trace, WAITS};
-use weir_types::{CallId, Effect, OnInterrupt, Risk, Who};
+use weir_tools::{Asked, Decision, Done, Failed, Permit, Started, Trace, WAITS};
+use weir_types::{ApprovalTerms, CallId, Effect, GateStep, Hash, OnInterrupt, Risk, Who};
 
 use super::asking::millis;
 use super::children::{bill, child_agent};
 use super::commit::Committed;
 use super::{Actor, Flow, Hold, Release};
-use crate::approvals::ON_INTERRUPT;
+use crate::approvals::{self, ON_INTERRUPT};
 use crate::draft::{Nature, new_event};
 use crate::error::EngineError;
 use crate::memory;
@@ -66,28 +66,45 @@ impl Actor {
         for id in calls {
             let Some(call) = self.session.call(*id).cloned() else { continue };
             let decision = self.decision(runnable, &call);
-            self.decided_about(&call, decision);
+            self.decided_about(runnable, &call, decision);
         }
         Flow::Again
     }
 
     /// Writes a decision down; and that someone is asked, if that is what it says.
-    fn decided_about(&mut self, call: &Call, decision: Decision) {
+    fn decided_about(&mut self, runnable: &Runnable, call: &Call, decision: Decision) {
         let (asks, rule) = (decision.verdict == Verdict::Ask, decision.rule.clone());
+        let terms = if decision.terms.is_default() { terms_of(runnable, call) } else { decision.terms };
         let decided = ToolDecided {
             call: call.id,
             outcome: decision.verdict,
             rule: decision.rule,
+            step: decision.step,
             because: decision.because,
             stub: decision.stub,
             saw: Some(decision.saw),
         };
         self.decided_of(call.id, decided);
         if asks {
-            let (input_hash, rule) = (call.input_hash(), rule.unwrap_or_default());
-            let asked = ApprovalRequested { call: call.id, input_hash, rule, expires: decision.expires };
+            let rule = rule.unwrap_or_default();
+            let asked = self.asked_about(call.id, call.input_hash(), rule, AskedBecause::Rule, terms);
             self.decided_of(call.id, asked);
         }
+    }
+
+    /// Someone is asked, for as long as that is waited for.
+    fn asked_about(
+        &self,
+        call: CallId,
+        input_hash: Hash,
+        rule: String,
+        because: AskedBecause,
+        terms: ApprovalTerms,
+    ) -> ApprovalRequested {
+        let now = self.now();
+        let escalates = terms.escalate.map(|to| Escalates { at: now.after_millis(to.after_ms), to: to.to });
+        let expires = terms.within_ms.map(|within| now.after_millis(within));
+        ApprovalRequested { call, input_hash, rule, expires, because: Some(because), escalates }
     }
 
     /// Whether a call may run, in the light of what people said. Whoever said yes must still be someone who may.
@@ -96,7 +113,8 @@ impl Actor {
             CallState::Granted { by, input_hash } => Some(by).filter(|_| *input_hash == call.input_hash()),
             _ => call.approved_by.as_ref(),
         };
-        let refused = match approved_by.map(|by| (by, self.refused_as_approver(runnable, by))) {
+        let through = call.escalated_to.as_deref();
+        let refused = match approved_by.map(|by| (by, self.refused_as_approver(runnable, by, through))) {
             Some((by, None)) => return self.asked(runnable, call, Some(by)),
             Some((by, Some(why))) => Some(format!("`{by}` said yes, which does not count: {why}")),
             None => None,
@@ -125,11 +143,11 @@ impl Actor {
         })
     }
 
-    /// Why someone's yes does not count, if it does not.
-    fn refused_as_approver(&self, runnable: &Runnable, by: &str) -> Option<String> {
+    /// Why someone's yes does not count, if it does not. `through` is the group that could say yes, too, when they did.
+    fn refused_as_approver(&self, runnable: &Runnable, by: &str, through: Option<&str>) -> Option<String> {
         let groups = self.session.approvers.get(by).map_or(&[][..], Vec::as_slice);
-        let decision =
-            runnable.tools.may_approve(Who::new(by, groups), self.principal(), &runnable.agent.name);
+        let (by, agent) = (Who::new(by, groups), &runnable.agent.name);
+        let decision = approvals::may_approve(&*runnable.tools, by, self.principal(), agent, through);
         (decision.verdict != Verdict::Allow).then_some(decision.because)
     }
 
@@ -140,7 +158,7 @@ impl Actor {
         };
         let standing = self.session.standing.iter().find(|standing| {
             (standing.tool.as_str(), standing.rule.as_str()) == (call.tool.as_str(), rule)
-                && self.refused_as_approver(runnable, &standing.by).is_none()
+                && self.refused_as_approver(runnable, &standing.by, None).is_none()
         });
         let Some(standing) = standing else { return decision };
         let approved = self.asked(runnable, call, Some(&standing.by));
@@ -153,12 +171,12 @@ impl Actor {
         }
     }
 
-    /// On whose behalf the session acts.
-    /// The groups that one came with.
+    /// The groups that whoever the session acts for came with.
     pub(super) fn groups(&self) -> &[String] {
         self.session.created.as_ref().map_or(&[], |created| &created.groups)
     }
 
+    /// On whose behalf the session acts.
     pub(super) fn principal(&self) -> &str {
         self.session.created.as_ref().map_or("", |created| created.principal.as_str())
     }
@@ -170,11 +188,13 @@ impl Actor {
     }
 
     /// Someone is asked whether an interrupted write is to be repeated.
-    pub(super) fn ask_again(&mut self, calls: &[CallId]) -> Flow {
+    pub(super) fn ask_again(&mut self, runnable: &Runnable, calls: &[CallId]) -> Flow {
         for id in calls {
-            let Some(input_hash) = self.session.call(*id).map(Call::input_hash) else { continue };
-            let rule = ON_INTERRUPT.to_owned();
-            self.decided_of(*id, ApprovalRequested { call: *id, input_hash, rule, expires: None });
+            let Some(call) = self.session.call(*id) else { continue };
+            let (input_hash, terms) = (call.input_hash(), terms_of(runnable, call));
+            let because = AskedBecause::Interrupted;
+            let asked = self.asked_about(*id, input_hash, ON_INTERRUPT.to_owned(), because, terms);
+            self.decided_of(*id, asked);
         }
         Flow::Again
     }
@@ -182,7 +202,8 @@ impl Actor {
     /// A call that nobody approved in time is noted as such before it is closed.
     pub(super) fn expire(&mut self, call: CallId) {
         let state = self.session.call(call).map(|call| &call.state);
-        let is_late = |expires: &weir_types::Timestamp| weir_journal::now() >= *expires;
+        let now = self.now();
+        let is_late = |expires: &weir_types::Timestamp| now >= *expires;
         if let Some(CallState::Awaiting { expires: Some(expires), .. }) = state
             && is_late(expires)
         {
@@ -246,13 +267,13 @@ impl Actor {
                 Verdict::Allow if decision.stub && !call.stub => {
                     let because = "stub: it was cut off while writes were live, and now they are not; `--live-writes` \
                                    would repeat it";
-                    let rule = Some(Step::Stub.to_string());
-                    Decision { rule, saw: decision.saw, ..Decision::deny(because) }
+                    let (step, rule) = (Some(GateStep::Stub), Some(GateStep::Stub.to_string()));
+                    Decision { step, rule, saw: decision.saw, ..Decision::deny(because) }
                 }
                 Verdict::Allow => continue,
             };
             refused = true;
-            self.decided_about(&call, decision);
+            self.decided_about(runnable, &call, decision);
         }
         refused
     }
@@ -417,6 +438,12 @@ impl Actor {
         self.files = None;
         true
     }
+}
+
+/// How long an approval of a tool's calls is waited for, as its entry says.
+fn terms_of(runnable: &Runnable, call: &Call) -> ApprovalTerms {
+    let tool = runnable.agent.tools.iter().find(|tool| tool.definition.name == call.tool);
+    tool.map(|tool| tool.approval.clone()).unwrap_or_default()
 }
 
 fn changed_file(trace: &Trace) -> Option<String> {

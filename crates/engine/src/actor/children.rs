@@ -8,8 +8,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use weir_journal::{Attrs, Expected, Ownership, Part, Status, mint_session};
 use weir_kernel::{
-    About, ApprovalGranted, ApprovalRequested, Bill, Call, CallState, Parent, RunCancelRequested, Scope,
-    SessionCreated, UserMessage,
+    About, ApprovalGranted, ApprovalRequested, AskedBecause, Bill, Call, CallState, Parent,
+    RunCancelRequested, Scope, SessionCreated, UserMessage,
 };
 use weir_tools::{Done, Failed, WAITS};
 use weir_types::{Block, CallId, SessionId, StopReason, Timestamp};
@@ -22,6 +22,7 @@ use crate::draft::{Draft, Nature, new_event};
 use crate::error::EngineError;
 use crate::family::{self, Child, Waiting};
 use crate::input::By;
+use crate::outcome::budget_flag;
 use crate::setup::Runnable;
 use crate::shared::Shared;
 use crate::store;
@@ -89,7 +90,14 @@ impl Actor {
     pub(super) fn suspended(&mut self, call: CallId, duration_ms: u64) {
         let Some(input_hash) = self.session.call(call).map(Call::input_hash) else { return };
         // It happened: a task that is over does not come back, whatever is decided.
-        let asked = ApprovalRequested { call, input_hash, rule: CHILD.to_owned(), expires: None };
+        let asked = ApprovalRequested {
+            call,
+            input_hash,
+            rule: CHILD.to_owned(),
+            expires: None,
+            because: Some(AskedBecause::Child),
+            escalates: None,
+        };
         self.happened_to(call, asked, duration_ms);
     }
 
@@ -244,7 +252,10 @@ async fn attend(shared: Arc<Shared>, child: Address) -> Result<Done, Failed> {
         (None, stop) => {
             let word = if stop.is_parked() { "paused" } else { "ended without an answer" };
             let why = outcome.message.unwrap_or_else(|| stop.as_str().to_owned());
-            Err(Failed::new("child", format!("session {child} {word}: {why}")))
+            let more = outcome.budget.as_ref().map(|budget| {
+                format!("; it goes on with `weir session resume {child} --budget {}`", budget_flag(budget))
+            });
+            Err(Failed::new("child", format!("session {child} {word}: {why}{}", more.unwrap_or_default())))
         }
     }
 }

@@ -13,9 +13,11 @@ use weir_kernel::{
 use weir_types::{EventId, FailureClass, Wire};
 
 use super::{Actor, Flow, Release};
-use crate::budgets::{self, Paid, beside, only, run_scope};
+use crate::budgets::{self, Paid, beside, is_of_a_run};
 use crate::draft::{Beside, Nature, new_event};
 use crate::error::EngineError;
+use crate::lost;
+use crate::outcome::budget;
 use crate::purses::Reservation;
 use crate::setup::Runnable;
 
@@ -23,10 +25,17 @@ use crate::setup::Runnable;
 const LOOK_MIN: Duration = Duration::from_millis(20);
 const LOOK_MAX: Duration = Duration::from_millis(500);
 
+/// How often what dead processes have set aside is looked for.
+const LOST_EVERY: Duration = Duration::from_secs(2);
+
 /// A call that waits for others to give back what they have set aside.
 pub(super) struct Shortage {
     since: Instant,
     pause: Duration,
+    /// When what dead processes have set aside was last looked for.
+    looked: Option<Instant>,
+    /// Whether it was said that a call waits.
+    told: bool,
 }
 
 /// What someone who asks a session to go on gives it.
@@ -137,21 +146,43 @@ impl Actor {
     ) -> Result<Flow, EngineError> {
         let patience = self.shared.setup.options.budget_patience;
         let now = Instant::now();
-        let shortage = self.shortage.get_or_insert(Shortage { since: now, pause: LOOK_MIN });
+        let shortage =
+            self.shortage.get_or_insert(Shortage { since: now, pause: LOOK_MIN, looked: None, told: false });
         let waits = short.may_pass && now.duration_since(shortage.since) < patience;
         let pause = shortage.pause;
         shortage.pause = (pause * 2).min(LOOK_MAX);
+        let looks = short.may_pass && shortage.looked.is_none_or(|at| now.duration_since(at) >= LOST_EVERY);
+        let tells = call.is_some() || !shortage.told;
+        if looks {
+            shortage.looked = Some(now);
+        }
+        shortage.told |= waits;
+        let is_freed = looks && lost::settle(&self.shared, scope).await?;
+        let left = self
+            .shortage
+            .as_ref()
+            .map_or(patience, |shortage| patience.saturating_sub(now.duration_since(shortage.since)));
+        let waits_ms =
+            if waits && !is_freed { u64::try_from(left.as_millis()).unwrap_or(u64::MAX) } else { 0 };
         let exceeded = BudgetExceeded {
             scope: scope.to_owned(),
             limit: short.max,
             spent: short.spent,
             which: short.which,
             need: short.need,
+            waits_ms,
             call,
         };
+        if is_freed {
+            // What they had set aside is spent now: what is left is known.
+            if call.is_some() {
+                self.tell_exceeded(exceeded);
+            }
+            return Ok(Flow::Again);
+        }
         if waits {
             self.claim();
-            if call.is_some() {
+            if tells {
                 self.tell_exceeded(exceeded);
             }
             self.retry_at = Some(now + pause);
@@ -178,12 +209,11 @@ impl Actor {
         self.draft.add(&mut self.session, exceeded.into(), about, nature);
     }
 
-    /// What goes into a purse when someone lets the run go on: what they give; or, into the run's own, as much again.
+    /// What goes into a purse when someone lets the run go on: what they give.
     pub(super) fn raise(&self, resume: &Resume, by: EventId, about: &About) -> Vec<Part> {
         let Some(run) = &self.session.run else { return Vec::new() };
-        let Some(Parked::Budget { scope, limit, max, raised, .. }) = &run.parked else { return Vec::new() };
-        let again = || (*scope == run_scope(run.id)).then(|| only(*limit, max.saturating_sub(*raised)));
-        let Some(given) = resume.budget.or_else(again) else { return Vec::new() };
+        let Some(Parked::Budget { scope, .. }) = &run.parked else { return Vec::new() };
+        let Some(given) = resume.budget else { return Vec::new() };
         let Amount { nano, tokens, model_calls, micros } = Amount::from(given);
         let raised = BudgetReleased {
             scope: scope.clone(),
@@ -195,6 +225,18 @@ impl Actor {
             raises: true,
         };
         vec![beside(scope, new_event(&raised.into(), about))]
+    }
+
+    /// How much someone has to give for the run to go on, if a limit of the run had stopped it. What a session, a day and the like
+    /// may use can have changed meanwhile: then it is tried again.
+    pub(super) fn needs_budget(&self) -> Option<Allowance> {
+        let run = self.session.run.as_ref()?;
+        match run.parked.as_ref()? {
+            Parked::Limit { limit: Limit::Iterations, .. } => None,
+            Parked::Limit { .. } => budget(run),
+            Parked::Budget { scope, .. } if is_of_a_run(scope) => budget(run),
+            _ => None,
+        }
     }
 
     /// Whether a limit had stopped the run that can be raised.

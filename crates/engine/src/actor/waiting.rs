@@ -66,7 +66,8 @@ impl Actor {
             Stay::AWhile => self.shared.setup.options.idle_after,
             Stay::No => Duration::ZERO,
         };
-        let due = self.due.take().map_or(WAIT_MAX, until);
+        let now = self.now();
+        let due = self.due.take().map_or(WAIT_MAX, |due| between(now, due));
         let wake = self.next_wake(Instant::now() + idle.min(due)).await;
         if let Wake::Time = wake {
             if due <= idle {
@@ -133,7 +134,7 @@ impl Actor {
 
     /// The next moment at which something has to be done, whatever happens.
     fn next_moment(&self) -> Instant {
-        let expiry = due(&self.session).map(|due| Instant::now() + until(due));
+        let expiry = due(&self.session).map(|due| Instant::now() + between(self.now(), due));
         let moments = [self.asking_moment(), self.retry_at, self.out_of_time_at(), expiry];
         moments.into_iter().flatten().min().unwrap_or_else(|| Instant::now() + WAIT_MAX)
     }
@@ -141,7 +142,7 @@ impl Actor {
     /// When the run has worked for as long as it may.
     fn out_of_time_at(&self) -> Option<Instant> {
         let (_, runnable) = self.runnable.as_ref()?;
-        let left = time_left_ms(&self.session, &runnable.agent, now())?;
+        let left = time_left_ms(&self.session, &runnable.agent, self.now_held())?;
         Some(Instant::now() + Duration::from_millis(left + 1))
     }
 
@@ -195,7 +196,7 @@ impl Actor {
         match &self.session.created {
             None if !creates => Err(EngineError::NoSession(self.address.clone())),
             Some(_) if creates => Err(EngineError::Exists(self.address.clone())),
-            _ => acceptable(&self.address, &self.session, bodies),
+            _ => acceptable(&self.address, &self.session, bodies, self.now()),
         }
     }
 
@@ -207,6 +208,9 @@ impl Actor {
             (_, Lifecycle::Closed(_)) => Some(EngineError::Closed(address())),
             _ if resume.budget.is_some() && !self.is_out_of_budget() => {
                 Some(EngineError::NothingToRaise(address()))
+            }
+            _ if resume.budget.is_none() => {
+                self.needs_budget().map(|budget| EngineError::NeedsBudget { address: address(), budget })
             }
             _ => None,
         };
@@ -251,6 +255,10 @@ impl Actor {
 
 /// How long it is until then.
 pub(super) fn until(moment: Timestamp) -> Duration {
-    let micros = moment.as_micros().saturating_sub(now().as_micros());
+    between(now(), moment)
+}
+
+fn between(now: Timestamp, moment: Timestamp) -> Duration {
+    let micros = moment.as_micros().saturating_sub(now.as_micros());
     Duration::from_micros(u64::try_from(micros).unwrap_or_default())
 }

@@ -50,9 +50,17 @@ pub enum ApprovalError {
         /// Why, and what would allow it.
         because: String,
     },
-    /// A yes to what happens would be a yes to what does not.
-    #[error("`{tool}` was asked for as a call that really happens, and here it would only pretend")]
+    /// The yes would be used up by a dry run.
+    #[error(
+        "the call of `{tool}` would be a dry run: nothing would happen, and the approval would be used up"
+    )]
     WouldPretend {
+        /// Its tool.
+        tool: String,
+    },
+    /// A dry run is wanted, and the call would really happen.
+    #[error("the call of `{tool}` would not be a dry run here: it would really happen")]
+    WouldHappen {
         /// Its tool.
         tool: String,
     },
@@ -88,6 +96,7 @@ impl Explain for ApprovalError {
             Self::OtherArguments { .. } => "engine::approval-arguments",
             Self::Edit { .. } => "engine::approval-edit",
             Self::WouldPretend { .. } => "engine::would-pretend",
+            Self::WouldHappen { .. } => "engine::would-happen",
         }
     }
 
@@ -102,7 +111,11 @@ impl Explain for ApprovalError {
             Self::Edit { .. } => {
                 "change the arguments, approve it as it is, or deny it; it still waits".into()
             }
-            Self::WouldPretend { .. } => "let it happen with `--live-writes`; it still waits".into(),
+            Self::WouldPretend { .. } => {
+                "let it happen with `--live-writes`, or approve the dry run with `--dry-run`; it still waits"
+                    .into()
+            }
+            Self::WouldHappen { .. } => "approve it without `--dry-run`; it still waits".into(),
         }
     }
 
@@ -112,7 +125,8 @@ impl Explain for ApprovalError {
             Self::Decided { .. }
             | Self::Late { .. }
             | Self::OtherArguments { .. }
-            | Self::WouldPretend { .. } => Fault::Conflict,
+            | Self::WouldPretend { .. }
+            | Self::WouldHappen { .. } => Fault::Conflict,
             Self::Edit { .. } => Fault::Input,
         }
     }

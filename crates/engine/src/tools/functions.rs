@@ -45,6 +45,7 @@ impl Function {
             risk: Risk::Low,
             on_interrupt: OnInterrupt::Report,
             agent: None,
+            approval: Default::default(),
         };
         Self { tool, work: Arc::new(move |permit| work(permit).boxed()) }
     }

@@ -100,7 +100,7 @@ async fn a_yes_to_what_would_only_pretend_is_not_taken_where_that_is_refused() {
     assert_eq!(refused.code(), "engine::would-pretend");
     assert_eq!(
         refused.to_string(),
-        "`ask` was asked for as a call that really happens, and here it would only pretend"
+        "the call of `ask` would be a dry run: nothing would happen, and the approval would be used up"
     );
     let other = ApprovalGranted { input_hash: weir_types::Hash::ZERO, ..yes(&asked[0], "user:boss") };
     assert_eq!(
@@ -167,7 +167,13 @@ async fn too_late_is_too_late_also_where_no_server_runs() {
     let question = &asked[0];
     let (call, input_hash, rule) = (question.id, question.input_hash, "ask-first".to_owned());
     let expires = Some(weir_journal::now());
-    append(&world, &address, ApprovalRequested { call, input_hash, rule, expires }, "user:test").await;
+    append(
+        &world,
+        &address,
+        ApprovalRequested { call, input_hash, rule, expires, because: None, escalates: None },
+        "user:test",
+    )
+    .await;
     // Nobody has run since; a command that only writes down what was decided does not write that down.
     let other = world.start().await;
     let refused =
@@ -399,8 +405,15 @@ async fn a_repetition_needs_the_yes_as_well() {
         append(&world, &address, yes(question, "user:boss"), "user:boss").await;
         let (call, input_hash) = (question.id, question.input_hash);
         let because = "it was approved".to_owned();
-        let allowed =
-            ToolDecided { call, outcome: Verdict::Allow, rule: None, because, stub: false, saw: None };
+        let allowed = ToolDecided {
+            call,
+            outcome: Verdict::Allow,
+            rule: None,
+            step: None,
+            because,
+            stub: false,
+            saw: None,
+        };
         append(&world, &address, allowed, "user:test").await;
         let started = ToolStarted { call, attempt: 1, key: call.to_string(), input_hash, child: None };
         append(&world, &address, started, "user:test").await;
@@ -453,6 +466,7 @@ fn forgeries(question: &Approval) -> Vec<(&'static str, Vec<Body>)> {
         call: question.id,
         outcome: Verdict::Allow,
         rule: None,
+        step: None,
         because: "of course".into(),
         stub: false,
         saw: None,
@@ -468,9 +482,13 @@ fn forgeries(question: &Approval) -> Vec<(&'static str, Vec<Body>)> {
     .into();
     let parked: Body = RunParked { why: Parked::Crashes { count: 3 } }.into();
     let halted: Body = SessionHalted { reason: "pause".into(), imported: false }.into();
-    let resumed: Body =
-        SessionResumed { reason: ResumeReason::Asked, owner: weir_journal::mint_owner(), budget: None }
-            .into();
+    let resumed: Body = SessionResumed {
+        reason: ResumeReason::Asked,
+        owner: weir_journal::mint_owner(),
+        budget: None,
+        keeps_limits: true,
+    }
+    .into();
     vec![
         ("granted", vec![granted.clone()]),
         ("allowed", vec![granted.clone(), allowed.clone()]),
@@ -527,6 +545,7 @@ fn approval_of_nothing() -> Approval {
         input_hash: weir_types::Hash::ZERO,
         why: String::new(),
         expires: None,
+        escalates: None,
         stub: false,
     }
 }

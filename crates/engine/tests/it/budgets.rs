@@ -209,7 +209,7 @@ async fn resuming_gives_a_tree_as_much_again_and_a_child_draws_from_its_parents_
     process.engine.begin(&address, new("boss"), said("go")).await.unwrap();
     let outcome = process.engine.settle(&address).await.unwrap();
     // The boss asked once, the clerk three times; there was nothing left for an answer.
-    assert_eq!((outcome.stop, outcome.budget), (StopReason::Budget, None));
+    assert_eq!((outcome.stop, outcome.budget), (StopReason::Budget, Some(calls(4))));
     let words = outcome.message.unwrap();
     assert!(
         words.starts_with("the budget of this run and what it started is too small: of 4 model calls"),
@@ -218,7 +218,8 @@ async fn resuming_gives_a_tree_as_much_again_and_a_child_draws_from_its_parents_
     assert_eq!(settled(&world, "run:").await.model_calls, 4);
     assert_eq!(settled(&world, "agent:boss:").await.model_calls, 4, "its tree is its own");
     assert_eq!(settled(&world, "agent:clerk:").await.model_calls, 3);
-    process.engine.resume(&address).await.unwrap();
+    assert_eq!(process.engine.resume(&address).await.unwrap_err().code(), "engine::needs-budget");
+    process.engine.resume_with(&address, calls(4), "user:admin").await.unwrap();
     let outcome = process.engine.settle(&address).await.unwrap();
     assert_eq!((outcome.stop, outcome.answer.as_deref()), (StopReason::End, Some("done")));
     assert_nothing_held(&world).await;
@@ -489,4 +490,91 @@ async fn a_purse_with_a_long_history_is_remembered() {
         )
     };
     assert!(events.iter().all(is_budget));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_dead_process_has_set_aside_is_settled_by_whoever_needs_the_room() {
+    for takes_up in [false, true] {
+        let world = World::new();
+        let replies = vec![drawling(on_user("slow", "a very long answer")), on_user("", "yes")];
+        world.agent_with("a", replies, &[], |agent| {
+            agent.limits.output_tokens = Some(1_000);
+            agent.card.price = a_dollar_a_million();
+        });
+        // One call takes some 1,100 thousandths at most: room for one, not for two.
+        world.allow("a", Budgets { day: usd(1_900_000), ..Budgets::default() });
+        let first = world.start().await;
+        let address = first.engine.new_address();
+        first.engine.begin(&address, new("a"), said("slow")).await.unwrap();
+        world.until(&address, "model.requested").await;
+        first.die();
+        let second = world.start().await;
+        let (other, began) = (second.engine.new_address(), tokio::time::Instant::now());
+        let outcome = turn(&second, &other, "quick").await;
+        assert!(
+            began.elapsed() < Duration::from_secs(5),
+            "it waited for a dead process: {:?}",
+            began.elapsed()
+        );
+        assert_eq!(outcome.stop, StopReason::Budget, "what may have been spent counts");
+        assert_nothing_held(&world).await;
+        let scope = weir_engine::day(weir_journal::now());
+        let before = settled(&world, &format!("day:{scope}")).await;
+        assert!(before.nano.0 > 1_000_000, "{before:?}");
+        if takes_up {
+            let _ = second.engine.settle(&address).await;
+            assert_nothing_held(&world).await;
+            assert_eq!(settled(&world, &format!("day:{scope}")).await, before, "it counts once");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_budget_is_told() {
+    let world = World::new();
+    let replies = vec![drawling(on_user("slow", "a very long answer")), on_user("", "yes")];
+    world.agent_with("a", replies, &[], |agent| {
+        agent.limits.output_tokens = Some(1_000);
+        agent.card.price = a_dollar_a_million();
+    });
+    world.allow("a", Budgets { day: usd(1_900_000), ..Budgets::default() });
+    let first = world.start().await;
+    let address = first.engine.new_address();
+    first.engine.begin(&address, new("a"), said("slow")).await.unwrap();
+    world.until(&address, "model.requested").await;
+    let second = world.start().await;
+    let other = second.engine.new_address();
+    second.engine.begin(&other, new("a"), said("quick")).await.unwrap();
+    let told = world.until(&other, "budget.exceeded").await;
+    let Ok(Some(Body::BudgetExceeded(told))) = Body::decode(&told.kind, &told.payload) else { panic!() };
+    assert!(told.waits_ms > 0 && told.call.is_none(), "{told:?}");
+    let _ = second.engine.settle(&other).await.unwrap();
+    let waiting = world.kinds(&other).await.into_iter().filter(|kind| kind == "budget.exceeded").count();
+    assert!(waiting <= 2, "once while it waits: {waiting}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plain_resume_does_not_give_the_limits_of_a_run_anew() {
+    let world = world(Budgets::default());
+    world.agent_with("b", vec![on_user("", "yes")], &[], |agent| {
+        agent.limits.usd = Some(NanoUsd(1));
+        agent.card.price = a_dollar_a_million();
+    });
+    world.allow("b", Budgets::default());
+    let process = world.start().await;
+    let address = process.engine.new_address();
+    process.engine.begin(&address, new("b"), said("hello")).await.unwrap();
+    let stopped = process.engine.settle(&address).await.unwrap();
+    assert_eq!((stopped.stop, stopped.budget), (StopReason::Budget, Some(usd(1))));
+    let before = world.kinds(&address).await;
+    for _ in 0..2 {
+        assert_eq!(process.engine.resume(&address).await.unwrap_err().code(), "engine::needs-budget");
+        let resumed = process.engine.resume_for(&address, "user:test").await;
+        assert_eq!(resumed.unwrap_err().code(), "engine::needs-budget");
+    }
+    let given = process.engine.resume_with(&address, usd(1), "user:test").await;
+    assert_eq!(given.unwrap_err().code(), "engine::denied");
+    assert_eq!(world.kinds(&address).await, before);
+    process.engine.resume_with(&address, usd(NanoUsd::PER_USD), "user:admin").await.unwrap();
+    assert_eq!(process.engine.settle(&address).await.unwrap().answer.as_deref(), Some("yes"));
 }

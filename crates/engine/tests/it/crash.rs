@@ -100,7 +100,10 @@ fn normal(session: &Session) -> Vec<String> {
     };
     let unknown =
         |line: String| if line.contains("outcome unknown") { "send: None send {}".to_owned() } else { line };
-    let summary = session.transcript.summary.iter().map(|summary| format!("summary: {}", summary.text));
+    // What failed stands behind the model's words, and in a crash something may have.
+    let words = |text: &str| text.split("\n\n").next().unwrap_or_default().to_owned();
+    let summary =
+        session.transcript.summary.iter().map(|summary| format!("summary: {}", words(&summary.text)));
     summary.chain(conversation(session).into_iter().map(unsplice).map(unknown)).collect()
 }
 

@@ -90,7 +90,7 @@ async fn what_the_gate_refuses_is_refused_and_written_down() {
     let bad = Errand { input: Json::parse(r#"{"x":"bad"}"#).unwrap(), ..errand("send", None) };
     let called = process.engine.call(&address, bad, "user:test").await.unwrap();
     let message = "tool 'send' blocked: the arguments are bad".to_owned();
-    assert_eq!(called.result, Became::Refused { rule: None, message });
+    assert_eq!(called.result, Became::Refused { rule: None, step: None, message });
     let called = call(&process.engine, &address, "nope", None).await;
     assert!(matches!(&called.result, Became::Refused { .. }), "{called:?}");
     assert_eq!(deeds(&world), Vec::<String>::new());

@@ -223,6 +223,7 @@ impl World {
         let mut setup = ToolSetup {
             gate: gate(&[], &["user:test"]),
             live: Live::Nothing,
+            for_real: Default::default(),
             blobs: Arc::clone(&self.blobs),
             servers: Arc::new(NoServers),
             redact: Arc::new(weir_tools::NoSecrets),
@@ -237,6 +238,7 @@ impl World {
             risk: offer.risk,
             on_interrupt: weir_types::OnInterrupt::Report,
             agent: offer.callee().map(str::to_owned),
+            approval: Default::default(),
         });
         let tools: Vec<weir_kernel::Tool> = tools.collect();
         self.agent_with(name, replies, &[], |agent| {
@@ -528,8 +530,10 @@ impl Tools for Gate {
 
     fn may_approve(&self, by: Who<'_>, asker: &str, agent: &str) -> Decision {
         let by = by.principal;
-        if by == "user:eve" || self.2.no_approvers.lock().unwrap().contains(by) {
-            return Decision::deny(format!("`{by}` may not approve what `{agent}` does for `{asker}`"));
+        if ["user:eve", "user:mallory"].contains(&by) || self.2.no_approvers.lock().unwrap().contains(by) {
+            let step = Some(weir_types::GateStep::Grant);
+            let because = format!("`{by}` may not approve what `{agent}` does for `{asker}`");
+            return Decision { step, ..Decision::deny(because) };
         }
         Decision::allow("almost anyone may")
     }
@@ -545,14 +549,19 @@ impl Tools for Gate {
         match (asked.tool, asked.approved_by) {
             ("ask" | "place", None) => Decision { saw, ..Decision::ask("ask-first", "it needs a yes") },
             ("hurry", None) => {
-                let expires = Some(weir_journal::now().after_millis(1));
-                Decision { expires, saw, ..Decision::ask("ask-first", "it needs a yes") }
+                let terms = weir_types::ApprovalTerms { within_ms: Some(1), escalate: None };
+                Decision { terms, saw, ..Decision::ask("ask-first", "it needs a yes") }
             }
             (tool, _) => {
                 let stub = self.2.pretending.lock().unwrap().contains(tool);
                 Decision { stub, ..self.whose(tool).authorize(asked) }
             }
         }
+    }
+
+    /// Eve works at night.
+    fn is_member(&self, who: Who<'_>, group: &str) -> bool {
+        (who.principal, group) == ("user:eve", "group:night")
     }
 
     fn execute(&self, permit: Permit) -> BoxFuture<'static, Result<Done, Failed>> {

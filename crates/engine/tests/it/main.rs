@@ -9,6 +9,7 @@ mod children;
 mod crash;
 mod crash_asking;
 mod errands;
+mod expiring;
 mod families;
 mod files;
 mod forged_snapshots;

@@ -185,8 +185,9 @@ async fn check_purse(world: &World, balance: &Balance, limit: u64, context: &str
     let settled = purse.settled.nano.0;
     assert!(settled <= limit + error, "{context}: {settled} of {limit}, {error} beyond what was set aside");
     assert_eq!((purse.calls(), purse.held().nano.0), (0, 0), "{context}: {} leaks", balance.scope);
-    let once: BTreeMap<EventId, u32> = reserved.keys().map(|call| (*call, 1)).collect();
-    assert_eq!(ends, once, "{context}: every reservation ends once");
+    assert!(reserved.keys().eq(ends.keys()), "{context}: every reservation ends");
+    // Of a dead process both tell: whoever needed the room, and whoever took the session over. The first one counts.
+    assert!(ends.values().all(|times| *times <= 2), "{context}: {ends:?}");
     seen
 }
 

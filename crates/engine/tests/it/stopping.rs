@@ -66,6 +66,7 @@ async fn every_limit_parks_the_run_and_resuming_grants_it_again() {
     ];
     for (set, stop, message) in limits {
         let world = greedy(set);
+        world.allow("greedy", weir_engine::Budgets::default());
         let process = world.start().await;
         let address = process.engine.new_address();
         process.engine.begin(&address, new("greedy"), said("more")).await.unwrap();
@@ -73,7 +74,11 @@ async fn every_limit_parks_the_run_and_resuming_grants_it_again() {
         assert_eq!((first.stop, first.message.as_deref()), (stop, Some(message)));
         assert_eq!(status(&world, &address).await, Status::Waiting);
         let calls = world.state(&address).await.totals.model_calls;
-        process.engine.resume(&address).await.unwrap();
+        match first.budget {
+            // Someone looked at it, and lets it go on.
+            None => process.engine.resume(&address).await.unwrap(),
+            Some(as_much) => process.engine.resume_with(&address, as_much, "user:admin").await.unwrap(),
+        };
         let second = process.engine.settle(&address).await.unwrap();
         assert_eq!((second.stop, second.message.as_deref(), second.run), (stop, Some(message), first.run));
         assert!(world.state(&address).await.totals.model_calls > calls);
@@ -395,4 +400,27 @@ async fn a_message_for_a_halted_session_is_refused_whether_its_task_is_in_memory
     }
     assert!(!world.kinds(&address).await.join(" ").contains("user.message session.halted user.message"));
     assert_eq!(world.kinds(&address).await.iter().filter(|kind| *kind == "user.message").count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wall_clock_stops_a_run_whose_session_is_ahead_of_the_clock() {
+    let world = World::new();
+    let tick = calling(on_user("", ""), &[("tick", "{}")]);
+    let again = calling(on_tool("tick", ""), &[("tick", "{}")]);
+    world.agent_with("ticker", vec![again, tick], &["tick"], |agent| {
+        (agent.limits.iterations, agent.limits.wall_clock_ms) = (100_000, Some(50));
+    });
+    let process = world.start().await;
+    let address = process.engine.new_address();
+    process.engine.begin(&address, new("ticker"), said("tick")).await.unwrap();
+    // The clock of whoever says this is ten years ahead; the time of a session never goes back.
+    let ahead = weir_journal::now().after_millis(10 * 365 * 86_400_000);
+    let signal =
+        weir_journal::NewEvent::new("external.signal".parse().unwrap(), r#"{"name":"tick","data":1}"#);
+    let signal = signal.with_identity(weir_journal::mint(), ahead);
+    world.journal.append(vec![weir_journal::Part::new(address.branch_id(), vec![signal])]).await.unwrap();
+    let outcome = process.engine.settle(&address).await.unwrap();
+    assert_eq!(outcome.stop, StopReason::Budget, "{outcome:?}");
+    assert!(world.state(&address).await.ts > weir_journal::now().after_millis(1_000));
+    assert!(world.state(&address).await.run.unwrap().iteration < 100_000);
 }

@@ -1,7 +1,7 @@
 //! The words that payloads are made of.
 
 use serde::{Deserialize, Serialize};
-use weir_types::{BranchName, CallId, NanoUsd, Purpose, SessionId, Usage};
+use weir_types::{BranchName, CallId, NanoUsd, Purpose, SessionId, Timestamp, Usage};
 
 // What becomes of a call: words that tools speak, too.
 pub use weir_types::{Outcome, Verdict};
@@ -136,6 +136,28 @@ pub struct Params {
     pub share_tokens: u64,
     /// Its size at four characters a token, to compare with what the provider counts.
     pub estimated_tokens: u64,
+}
+
+/// Why someone is asked about a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AskedBecause {
+    /// A rule asks, or the tool's entry.
+    #[default]
+    Rule,
+    /// It was cut off, and its entry says `on_interrupt: ask`.
+    Interrupted,
+    /// The session behind it waits for someone.
+    Child,
+}
+
+/// Who may approve, too, from when on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Escalates {
+    /// The group, as `group:…`.
+    pub to: String,
+    /// From when on.
+    pub at: Timestamp,
 }
 
 /// What of a conversation a request leaves out.

@@ -5,6 +5,7 @@ use weir_types::{FailureClass, Purpose, Timestamp};
 use super::Next;
 use crate::agent::Agent;
 use crate::body::{Limit, Parked, Reserve};
+use crate::fold::Now;
 use crate::session::{Run, Session, Spent};
 use crate::{compact, window};
 
@@ -24,10 +25,10 @@ pub fn retries(purpose: Purpose, class: FailureClass, attempt: u32) -> bool {
 }
 
 /// How many milliseconds of work a run has left, if that is limited and it is at work.
-pub fn time_left_ms(session: &Session, agent: &Agent, now: Timestamp) -> Option<u64> {
+pub fn time_left_ms(session: &Session, agent: &Agent, now: impl Into<Now>) -> Option<u64> {
     let run = session.active_run().filter(|_| !session.is_waiting())?;
     let max = wall_clock_ms(run, agent)?;
-    Some(max.saturating_sub(worked_ms(session, run, now)))
+    Some(max.saturating_sub(worked_ms(session, run, now.into())))
 }
 
 /// How long a run may work, as its agent says, or whoever resumed it.
@@ -36,8 +37,8 @@ fn wall_clock_ms(run: &Run, agent: &Agent) -> Option<u64> {
 }
 
 /// Work since someone last resumed the run. Whatever has happened since the newest event is work, too.
-fn worked_ms(session: &Session, run: &Run, now: Timestamp) -> u64 {
-    let since = u64::try_from(now.as_micros() - session.ts.as_micros()).unwrap_or_default();
+fn worked_ms(session: &Session, run: &Run, now: Now) -> u64 {
+    let since = session.micros_until(now);
     run.spent.micros.saturating_sub(run.excused.micros).saturating_add(since) / 1_000
 }
 
@@ -46,7 +47,7 @@ pub(super) struct Step<'a> {
     pub(super) session: &'a Session,
     pub(super) run: &'a Run,
     pub(super) agent: &'a Agent,
-    pub(super) now: Timestamp,
+    pub(super) now: Now,
 }
 
 impl Step<'_> {

@@ -123,6 +123,8 @@ impl Session {
                     input_hash: body.input_hash,
                     expires: body.expires,
                     rule: body.rule.clone(),
+                    because: body.asked_because(),
+                    escalates: body.escalates.clone(),
                 },
             };
         });
@@ -132,8 +134,10 @@ impl Session {
     pub(super) fn approval_granted(&mut self, at: At, body: &ApprovalGranted) {
         let mut standing = None;
         self.change(body.call, |call| {
-            let (input_hash, expires, rule) = match &call.state {
-                CallState::Awaiting { input_hash, expires, rule } => (input_hash, expires, rule),
+            let (input_hash, expires, rule, escalates) = match &call.state {
+                CallState::Awaiting { input_hash, expires, rule, escalates, .. } => {
+                    (input_hash, expires, rule, escalates)
+                }
                 // Nobody waits for anybody behind it any more: it is attached to again.
                 CallState::Suspended => return call.state = CallState::Interrupted,
                 _ => return,
@@ -146,6 +150,8 @@ impl Session {
                 let (tool, rule, by) = (call.tool.clone(), rule.clone(), body.by.clone());
                 standing = Some(StandingApproval { tool, rule, by, granted: Some(at.seq) });
             }
+            let escalated = escalates.as_ref().filter(|escalates| ts >= escalates.at);
+            call.escalated_to = escalated.map(|escalates| escalates.to.clone());
             call.edited.clone_from(&body.input);
             call.state = CallState::Granted { by: body.by.clone(), input_hash: call.input_hash() };
         });
@@ -262,6 +268,7 @@ fn requested(body: &ToolRequested, wire_id: String) -> Call {
         stub: false,
         because: String::new(),
         approved_by: None,
+        escalated_to: None,
         state: CallState::Requested,
     }
 }

@@ -7,7 +7,7 @@ use weir_types::{
 use super::*;
 use crate::body::*;
 use crate::session::{Activity, Call, CallResult, CallState, StandingApproval};
-use crate::story::{Story, tool_use};
+use crate::story::{Story, asked, tool_use};
 
 #[test]
 fn a_session_has_its_title_and_labels() {
@@ -271,6 +271,7 @@ fn a_call_keeps_its_child_and_its_stub() {
         call,
         outcome: Verdict::Allow,
         rule: None,
+        step: None,
         because: "so".into(),
         stub: true,
         saw: None,
@@ -464,7 +465,8 @@ fn a_yes_for_the_session_is_kept_for_the_tool_and_the_rule() {
         StandingApproval { tool: "write".into(), rule: "r".into(), by: "bob".into(), granted: Some(Seq(13)) };
     assert_eq!(story.session.standing, [standing]);
     let mut forked = story.session.clone();
-    let at = At { seq: forked.seq.next(), ts: story.at(), id: weir_types::EventId::from_u128(1) };
+    let at =
+        At { seq: forked.seq.next(), ts: story.at(), id: weir_types::EventId::from_u128(1), held_us: None };
     let fork = BranchForked { from: "main".parse().unwrap(), at: forked.seq, name: "b".parse().unwrap() };
     forked.apply_body(at, &fork.into());
     assert_eq!(forked.standing, []);
@@ -488,7 +490,7 @@ fn a_yes_that_does_not_count_or_is_for_a_repetition_stands_for_nothing() {
     let (mut story, call) = Story::of_a_running_call("ask");
     story.resumed(ResumeReason::Recovery);
     let input_hash = story.call(call).input_hash();
-    story.add(ApprovalRequested { call, input_hash, rule: "on_interrupt: ask".into(), expires: None });
+    story.add(asked(call, input_hash, "on_interrupt: ask", None));
     granted_for_the_session(&mut story, call);
     assert!(matches!(story.call(call).state, CallState::Granted { .. }));
     assert_eq!(story.session.standing, []);
@@ -577,4 +579,20 @@ fn a_yes_in_the_name_of_someone_else_is_none_and_is_told() {
     let mut session = story.session.clone();
     session.apply(&event(Some("bob"), &story.session)).unwrap();
     assert!(matches!(session.call(call).unwrap().state, CallState::Granted { .. }));
+}
+
+#[test]
+fn a_group_that_a_call_was_escalated_to_is_remembered_with_the_yes() {
+    let escalated = |after_ms: u64| {
+        let (mut story, [call]) = Story::of_calls(["write"]);
+        let hash = story.call(call).input_hash();
+        let at = story.at().after_millis(10);
+        let escalates = Some(Escalates { to: "group:boss".into(), at });
+        story.add(ApprovalRequested { escalates, ..asked(call, hash, "r", None) });
+        story.now += i64::try_from(after_ms).unwrap() * 1_000;
+        story.granted(call, hash, None);
+        story.call(call).escalated_to.clone()
+    };
+    assert_eq!(escalated(1), None);
+    assert_eq!(escalated(50).as_deref(), Some("group:boss"));
 }

@@ -141,7 +141,12 @@ fn an_answer_is_settled_as_the_provider_counts_and_time_counts_once() {
 #[test]
 fn an_end_that_nobody_knows_is_settled_in_full_and_a_fork_settles_nothing() {
     let full = Amount { nano: NanoUsd(1_100_000), tokens: 1_100, model_calls: 1, micros: 0 };
-    let resumed = |reason| SessionResumed { reason, owner: weir_types::OwnerId::from_u128(1), budget: None };
+    let resumed = |reason| SessionResumed {
+        reason,
+        owner: weir_types::OwnerId::from_u128(1),
+        budget: None,
+        keeps_limits: false,
+    };
     let ends: [Body; 6] = [
         resumed(ResumeReason::Recovery).into(),
         resumed(ResumeReason::Asked).into(),
@@ -174,8 +179,15 @@ fn a_request_that_cannot_be_paid_never_was() {
         before
     };
     let id = story.session.pending().unwrap().request.id;
-    let exceeded =
-        |call| BudgetExceeded { scope: "day:1".into(), limit: 1, spent: 1, which: Limit::Usd, need: 1, call };
+    let exceeded = |call| BudgetExceeded {
+        scope: "day:1".into(),
+        limit: 1,
+        spent: 1,
+        which: Limit::Usd,
+        need: 1,
+        waits_ms: 0,
+        call,
+    };
     assert_eq!(told(&mut story, exceeded(Some(EventId::from_u128(77)))), [], "of another request");
     let released = told(&mut story, exceeded(Some(id)));
     assert_eq!(released.iter().map(|(how, ..)| *how).collect::<Vec<_>>(), ["released", "released"]);

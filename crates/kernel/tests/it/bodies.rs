@@ -32,9 +32,10 @@ pub(crate) fn any_body() -> impl Strategy<Value = Body> {
 
 pub(crate) fn about() -> impl Strategy<Value = About> {
     let fields = (option::of(text()), option::of(run()), option::of(any::<u32>()), option::of(event()));
-    (fields, option::of(text()), option::of(any::<u64>())).prop_map(|(fields, trace, duration_ms)| {
+    let times = (option::of(any::<u64>()), option::of(any::<u64>()));
+    (fields, option::of(text()), times).prop_map(|(fields, trace, (duration_ms, held_us))| {
         let (actor, run, iteration, causation) = fields;
-        About { actor, run, iteration, causation, trace, duration_ms }
+        About { actor, run, iteration, causation, trace, duration_ms, held_us }
     })
 }
 
@@ -95,6 +96,7 @@ fn session_kinds() -> Vec<BoxedStrategy<Body>> {
             reason: select(vec![ResumeReason::Input, ResumeReason::Recovery, ResumeReason::Asked]),
             owner: any::<u128>().prop_map(OwnerId::from_u128),
             budget: option::of(allowance()),
+            keeps_limits: any::<bool>(),
         }),
         body!(SessionReleased { reason: text() }),
         body!(SessionHalted { reason: text(), imported: any::<bool>() }),
@@ -193,6 +195,7 @@ fn tool_kinds() -> Vec<BoxedStrategy<Body>> {
             call: call(),
             outcome: select(vec![Verdict::Allow, Verdict::Deny, Verdict::Ask]),
             rule: option::of(text()),
+            step: option::of(select(vec![GateStep::Allowlist, GateStep::Schema, GateStep::Rules])),
             because: text(),
             stub: any::<bool>(),
             saw: option::of(saw()),
@@ -225,7 +228,13 @@ fn tool_kinds() -> Vec<BoxedStrategy<Body>> {
             call: call(),
             input_hash: hash(),
             rule: text(),
-            expires: option::of(time())
+            expires: option::of(time()),
+            because: option::of(select(vec![
+                AskedBecause::Rule,
+                AskedBecause::Interrupted,
+                AskedBecause::Child
+            ])),
+            escalates: option::of((text(), time()).prop_map(|(to, at)| Escalates { to, at })),
         }),
         body!(ApprovalGranted {
             call: call(),
@@ -278,6 +287,7 @@ fn other_kinds() -> Vec<BoxedStrategy<Body>> {
             spent: any::<u64>(),
             which: limit(),
             need: 0..9u64,
+            waits_ms: any::<u64>(),
             call: option::of(event()),
         }),
         body!(LaneChosen { lane: text(), why: text() }),

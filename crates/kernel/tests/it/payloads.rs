@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use weir_kernel::{About, At, Body, INPUT_KINDS, RunStarted, Session, Trigger};
 use weir_types::{
-    BranchName, Event, EventId, Explain, Fault, Hash, Kind, Meta, Position, RESERVED_KINDS, RunId, Seq,
-    StreamName, Timestamp,
+    BranchName, Event, EventId, Explain, Fault, GateStep, Hash, Kind, Meta, Position, RESERVED_KINDS, RunId,
+    Seq, StreamName, Timestamp,
 };
 
 use crate::{bodies, runner};
@@ -19,7 +19,7 @@ use crate::{bodies, runner};
 const FIELDS: [(&str, &str); 46] = [
     ("session.created", "agent manifest principal groups title labels parent lane"),
     ("session.updated", "title labels"),
-    ("session.resumed", "reason owner budget"),
+    ("session.resumed", "reason owner budget keeps_limits"),
     ("session.released", "reason"),
     ("session.halted", "reason imported"),
     ("session.closed", "reason"),
@@ -41,11 +41,11 @@ const FIELDS: [(&str, &str); 46] = [
     ("run.cancelled", "said"),
     ("run.parked", "why"),
     ("tool.requested", "call provider_id tool source input effect risk on_interrupt key"),
-    ("tool.decided", "call outcome rule because stub saw"),
+    ("tool.decided", "call outcome rule step because stub saw"),
     ("tool.started", "call attempt key input_hash child"),
     ("tool.completed", "call content changed_files stub whole log bill"),
     ("tool.failed", "call class message outcome log bill"),
-    ("approval.requested", "call input_hash rule expires"),
+    ("approval.requested", "call input_hash rule expires because escalates"),
     ("approval.granted", "call by groups input_hash input scope"),
     ("approval.denied", "call by groups message"),
     ("approval.expired", "call"),
@@ -57,7 +57,7 @@ const FIELDS: [(&str, &str); 46] = [
     ("budget.reserved", "scope call nano tokens model_calls limit"),
     ("budget.settled", "scope call nano tokens model_calls micros"),
     ("budget.released", "scope call nano tokens model_calls micros raises"),
-    ("budget.exceeded", "scope limit spent which need call"),
+    ("budget.exceeded", "scope limit spent which need call waits_ms"),
     ("lane.chosen", "lane why"),
     ("lane.rolled_back", "lane why"),
     ("loop.fired", "loop scheduled_for session"),
@@ -170,7 +170,7 @@ fn a_foreign_kind_only_moves_the_place() {
     assert_eq!(session, moved);
 
     // During a run, the time until it is time of the run.
-    let at = At { seq: Seq(3), ts: session.ts, id: EventId::from_u128(3) };
+    let at = At { seq: Seq(3), ts: session.ts, id: EventId::from_u128(3), held_us: None };
     let started = RunStarted { run: RunId::from_u128(1), trigger: Trigger::Input, lane: "direct".into() };
     session.apply_body(at, &started.into());
     let mut expected = session.clone();
@@ -191,4 +191,38 @@ fn a_payload_that_cannot_be_read_leaves_the_state_as_it_was() {
     assert_eq!((error.code(), error.fault()), ("kernel::unreadable-event", Fault::Damaged));
     assert!(error.help().contains("weir verify"));
     assert_eq!(session, before);
+}
+
+#[test]
+fn decisions_from_before_their_step_was_recorded_tell_it_by_their_words() {
+    let decided = |rule: Option<&str>, because: &str| -> Option<GateStep> {
+        let payload = serde_json::json!({
+            "call": "00000000000000000000000001", "outcome": "deny", "rule": rule, "because": because, "stub": false,
+        });
+        serde_json::from_value::<weir_kernel::ToolDecided>(payload).unwrap().decided_by()
+    };
+    assert_eq!(
+        decided(Some("schema"), "schema: the arguments do not fit: x; call it again"),
+        Some(GateStep::Schema)
+    );
+    assert_eq!(decided(Some("grant"), "grant: `user:eve` holds no grant; …"), Some(GateStep::Grant));
+    assert_eq!(decided(Some("stub"), "stub: it was cut off while writes were live"), Some(GateStep::Stub));
+    // Rules may be called like steps.
+    for id in ["schema", "grant", "child", "rules", "budget", "no-shell"] {
+        let because = format!("rules: the rule `{id}` denies it; …");
+        assert_eq!(decided(Some(id), &because), Some(GateStep::Rules), "{id}");
+    }
+    assert_eq!(decided(None, "`user:ada` holds `read` on `fs`"), None);
+    let asked = |rule: &str, because: Option<&str>| {
+        let payload = serde_json::json!({
+            "call": "00000000000000000000000001", "input_hash": Hash::ZERO, "rule": rule, "because": because,
+        });
+        serde_json::from_value::<weir_kernel::ApprovalRequested>(payload).unwrap().asked_because()
+    };
+    use weir_kernel::AskedBecause::{Child, Interrupted, Rule};
+    assert_eq!(
+        ["child", "on_interrupt: ask", "boss"].map(|rule| asked(rule, None)),
+        [Child, Interrupted, Rule]
+    );
+    assert_eq!([asked("child", Some("rule")), asked("x", Some("child"))], [Rule, Child]);
 }

@@ -78,7 +78,7 @@ impl Sim {
         let body = body.into();
         self.now += 1_000;
         let id = EventId::from_u128(self.mint());
-        let at = At { seq: self.session.seq.next(), ts: self.time(), id };
+        let at = At { seq: self.session.seq.next(), ts: self.time(), id, held_us: None };
         self.session.apply_body(at, &body);
         self.events.push((at, body));
         self.crash_in = self.crash_in.map(|left| left.saturating_sub(1));
@@ -104,7 +104,7 @@ impl Sim {
 
     fn resume(&mut self, reason: ResumeReason) {
         let owner = OwnerId::from_u128(self.mint());
-        self.append(SessionResumed { reason, owner, budget: None });
+        self.append(SessionResumed { reason, owner, budget: None, keeps_limits: true });
     }
 
     /// Goes on from an earlier event, on a branch.

@@ -36,7 +36,10 @@ fn no_history_is_too_odd() {
         let mut session = Session::default();
         for (seq, body) in (1u64..).zip(&bodies) {
             let ts = Timestamp::from_micros(i64::try_from(seq).unwrap() * 1_000_000).unwrap();
-            session.apply_body(At { seq: Seq(seq), ts, id: EventId::from_u128(u128::from(seq)) }, body);
+            session.apply_body(
+                At { seq: Seq(seq), ts, id: EventId::from_u128(u128::from(seq)), held_us: None },
+                body,
+            );
             assert_eq!(through_a_snapshot(&session), session);
             let _ = decide(&session, &agent, ts);
             if let Some(window) = window::select(&session, &agent) {

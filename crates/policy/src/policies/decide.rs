@@ -2,7 +2,7 @@
 
 use cedar_policy::{Context, Entities, EntityUid, PolicySet, Request, RestrictedExpression};
 use serde_json::Value;
-use weir_types::{Effect, Json, Level, Risk, Verdict, Who, wildcard};
+use weir_types::{ApprovalTerms, Effect, GateStep, Json, Level, Risk, Verdict, Who, wildcard};
 
 use super::{Gated, Known, Policies, Said, Says};
 use crate::names;
@@ -41,10 +41,16 @@ pub struct Call<'a> {
 pub struct Answer {
     /// Whether it may run.
     pub verdict: Verdict,
+    /// The step that decided: access, or rules; none, if no rule had a say.
+    pub step: Option<GateStep>,
     /// The rule that decided; `grant` if access did, `rules` if a policy could not be evaluated.
     pub rule: Option<String>,
-    /// Why, and what would change it.
-    pub because: String,
+    /// Why.
+    pub reason: String,
+    /// What would change it, if the call is refused.
+    pub remedy: Option<String>,
+    /// How long an approval is waited for, if the rule that asks says so.
+    pub terms: ApprovalTerms,
     /// What rules that are only tried out would have decided.
     pub observed: Vec<Observed>,
 }
@@ -65,13 +71,36 @@ impl<'a> Call<'a> {
 }
 
 impl Answer {
-    fn new(verdict: Verdict, rule: Option<&str>, because: String) -> Self {
-        Self { verdict, rule: rule.map(str::to_owned), because, observed: Vec::new() }
+    fn new(verdict: Verdict, rule: Option<&str>, reason: String) -> Self {
+        Self {
+            verdict,
+            step: rule.map(|_| GateStep::Rules),
+            rule: rule.map(str::to_owned),
+            reason,
+            remedy: None,
+            terms: ApprovalTerms::default(),
+            observed: Vec::new(),
+        }
+    }
+
+    /// A policy or a rule refuses.
+    fn refused(rule: &str, reason: impl std::fmt::Display, remedy: impl std::fmt::Display) -> Self {
+        let remedy = Some(remedy.to_string());
+        Self { remedy, ..Self::new(Verdict::Deny, Some(rule), reason.to_string()) }
+    }
+
+    /// Why, and what would change it, in a sentence.
+    pub fn because(&self) -> String {
+        match (self.step, &self.remedy) {
+            (Some(step), Some(remedy)) => format!("{step}: {}; {remedy}", self.reason),
+            (_, _) => self.reason.clone(),
+        }
     }
 
     /// Somebody lacks something: what, and what would give it to them.
     fn lacking(reason: impl std::fmt::Display, remedy: impl std::fmt::Display) -> Self {
-        Self::new(Verdict::Deny, Some("grant"), format!("grant: {reason}; {remedy}"))
+        let refused = Self::refused(GateStep::Grant.as_str(), reason, remedy);
+        Self { step: Some(GateStep::Grant), ..refused }
     }
 }
 
@@ -124,7 +153,7 @@ impl Policies {
             format_args!("an `acl` entry with role `execute` in agents/{callee}/spec.yaml would allow it"),
         );
         Some(match &permission.by {
-            Some(forbid) => Answer::new(Verdict::Deny, Some(forbid), format!("rules: {reason}; {remedy}")),
+            Some(forbid) => Answer::refused(forbid, reason, remedy),
             None => Answer::lacking(reason, remedy),
         })
     }
@@ -229,19 +258,14 @@ fn entity(uid: EntityUid) -> RestrictedExpression {
 
 /// What could not be evaluated says no.
 fn broken(error: impl std::fmt::Display) -> Answer {
-    let because = format!(
-        "rules: a policy cannot be evaluated, and what cannot be evaluated denies: {error}; mend it and build again"
-    );
-    Answer::new(Verdict::Deny, Some("rules"), because)
+    let reason = format_args!("a policy cannot be evaluated, and what cannot be evaluated denies: {error}");
+    Answer::refused(GateStep::Rules.as_str(), reason, "mend it and build again")
 }
 
 fn forbidden(forbid: &Known) -> Answer {
     let why = forbid.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
-    let because = format!(
-        "rules: the policy `{}` forbids it{why}; only a change to that policy would allow it",
-        forbid.id
-    );
-    Answer::new(Verdict::Deny, Some(&forbid.id), because)
+    let reason = format_args!("the policy `{}` forbids it{why}", forbid.id);
+    Answer::refused(&forbid.id, reason, "only a change to that policy would allow it")
 }
 
 /// The first rule that matches decides. Whatever it says, a tool that always needs approval is not just let through.
@@ -273,11 +297,8 @@ fn by_rules(call: &Call<'_>, needed: Level, said: &Said<'_>) -> Answer {
 }
 
 fn denied(rule: &Known) -> Answer {
-    let because = format!(
-        "rules: {}; a rule above it in weir.yaml, or a change to it, would allow it",
-        because(rule, "denies it")
-    );
-    Answer::new(Verdict::Deny, Some(&rule.id), because)
+    let remedy = "a rule above it in weir.yaml, or a change to it, would allow it";
+    Answer::refused(&rule.id, because(rule, "denies it"), remedy)
 }
 
 /// Someone has to say yes, or has.
@@ -287,7 +308,10 @@ fn asked(call: &Call<'_>, rule: &Known) -> Answer {
         None if rule.says == Says::Always => {
             Answer::new(Verdict::Ask, Some(&rule.id), rule.why.clone().unwrap_or_default())
         }
-        None => Answer::new(Verdict::Ask, Some(&rule.id), because(rule, "asks for approval")),
+        None => Answer {
+            terms: rule.terms.clone(),
+            ..Answer::new(Verdict::Ask, Some(&rule.id), because(rule, "asks for approval"))
+        },
     }
 }
 

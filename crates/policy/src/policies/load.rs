@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::str::FromStr as _;
 
 use cedar_policy::{ActionConstraint, Authorizer, Effect, Policy, PolicyId, PolicySet};
-use weir_types::Explain;
+use weir_types::{ApprovalTerms, Escalate, Explain};
 
 use super::{Gated, Known, Policies, Says};
 use crate::fact::{self, Fact};
 use crate::names::{self, Kinds};
+use crate::principal::Principal;
 use crate::source::Outcome;
+use crate::text::duration_ms;
 use crate::written;
 
 /// What policies are read from: what a build holds, and who runs it.
@@ -202,7 +204,28 @@ fn known(policy: &Policy, name: &str, order: Option<usize>) -> Result<Known, Loa
             Says::Rule { order, outcome, observe }
         }
     };
-    Ok(Known { why: policy.annotation("why").map(str::to_owned), says, id })
+    let terms = terms(policy).map_err(wrong)?;
+    Ok(Known { why: policy.annotation("why").map(str::to_owned), says, terms, id })
+}
+
+/// How long an approval is waited for, and who may give it later on; or the annotation that is not right.
+pub(crate) fn terms(policy: &Policy) -> Result<ApprovalTerms, &'static str> {
+    let time = |name: &'static str| match policy.annotation(name) {
+        Some(text) => duration_ms(text).map(Some).ok_or(name),
+        None => Ok(None),
+    };
+    let (within_ms, after_ms) = (time("within")?, time("escalate_after")?);
+    let is_group = |to: &&str| matches!(Principal::parse(to), Some(Principal::Group(_)));
+    let escalate = match (policy.annotation("escalate"), after_ms) {
+        (None, None) => None,
+        (None, Some(_)) => return Err("escalate_after"),
+        (Some(to), Some(after_ms)) if is_group(&to) => Some(Escalate { to: to.to_owned(), after_ms }),
+        (Some(_), _) => return Err("escalate"),
+    };
+    match (&escalate, within_ms) {
+        (Some(escalate), Some(within)) if escalate.after_ms >= within => Err("escalate_after"),
+        _ => Ok(ApprovalTerms { within_ms, escalate }),
+    }
 }
 
 /// The tests that a compiled policy asks for.

@@ -35,7 +35,7 @@ fn the_highest_grant_of_all_names_and_groups_holds() {
         for effect in [Effect::Read, Effect::Idempotent, Effect::Write] {
             let answer = Owned { tool: tool.to_owned(), effect, ..call(who) }.decide(&policies);
             let allowed = answer.verdict == Verdict::Allow;
-            assert_eq!(allowed, expected.contains(&effect), "{who} {tool} {effect:?}: {}", answer.because);
+            assert_eq!(allowed, expected.contains(&effect), "{who} {tool} {effect:?}: {}", answer.because());
         }
     };
     let (all, read) = ([Effect::Read, Effect::Idempotent, Effect::Write], [Effect::Read]);
@@ -54,7 +54,7 @@ fn the_highest_grant_of_all_names_and_groups_holds() {
 #[test]
 fn refusals_say_what_lacks_and_what_would_help() {
     let policies = policies(&source());
-    let because = |call: Owned| call.decide(&policies).because;
+    let because = |call: Owned| call.decide(&policies).because();
     assert_eq!(
         because(Owned { tool: "list".to_owned(), ..call("user:grace") }),
         "grant: `user:grace` holds only `read` on `mcp://mail`, and the call needs `write`; a `tool_grants` entry for \
@@ -112,7 +112,7 @@ fn an_approval_turns_a_question_into_a_yes_and_never_a_no() {
     let approved = Owned { approved_by: Some("user:boss".to_owned()), ..call("user:grace") };
     let asking = with_rules(vec![rule("ask", tool("send"), Outcome::RequireApproval)]);
     let answer = approved.decide(&policies(&asking));
-    assert_eq!((answer.verdict, answer.because.as_str()), (Verdict::Allow, "`user:boss` approved it"));
+    assert_eq!((answer.verdict, answer.because().as_str()), (Verdict::Allow, "`user:boss` approved it"));
     let denying = with_rules(vec![rule("no", tool("send"), Outcome::Deny)]);
     assert_eq!(said(&denying, &approved), deny("no"));
     let stranger = Owned { principal: "user:eve".to_owned(), ..approved };
@@ -207,7 +207,7 @@ fn what_is_forbidden_by_hand_stays_so() {
         Owned { approved_by: Some("user:boss".to_owned()), ..call("user:ada") }.decide(&policies(&source));
     assert_eq!((answer.verdict, answer.rule.as_deref()), (Verdict::Deny, Some("night")));
     assert_eq!(
-        answer.because,
+        answer.because(),
         "rules: the policy `night` forbids it: not at night; only a change to that policy would allow it"
     );
     let unnamed = with_written(
@@ -259,7 +259,7 @@ fn what_cannot_be_evaluated_denies() {
     );
     let answer = Owned { input: json!({"n": i64::MAX}), ..call("user:ada") }.decide(&policies(&source));
     assert_eq!((answer.verdict, answer.rule.as_deref()), (Verdict::Deny, Some("rules")));
-    assert!(answer.because.contains("cannot be evaluated"), "{}", answer.because);
+    assert!(answer.because().contains("cannot be evaluated"), "{}", answer.because());
     let fine = Owned { input: json!({"n": 1}), ..call("user:ada") };
     assert_eq!(said(&source, &fine).0, Verdict::Allow);
 }
@@ -282,4 +282,41 @@ fn what_cannot_be_read_is_no_policy() {
     assert!(read(&format!("@outcome(\"deny\") @order(\"0\") @input(\"[]]\") {permit}")).contains("`@input`"));
     let bad = Source { written: BTreeMap::from([("p".to_owned(), "permit (".to_owned())]), ..source() };
     assert!(compile(&bad).is_err());
+}
+
+#[test]
+fn a_rule_says_how_long_an_approval_is_waited_for() {
+    use weir_types::{ApprovalTerms, Escalate};
+    let terms = ApprovalTerms {
+        within_ms: Some(3_600_000),
+        escalate: Some(Escalate { to: "group:boss".to_owned(), after_ms: 1_800_000 }),
+    };
+    let rule = weir_policy::Rule {
+        terms: terms.clone(),
+        ..rule("slow", Condition::default(), Outcome::RequireApproval)
+    };
+    let source = with_rules(vec![rule]);
+    let text = compile(&source).unwrap().text;
+    let written = "@within(\"3600000ms\")\n@escalate(\"group:boss\")\n@escalate_after(\"1800000ms\")";
+    assert!(text.contains(written), "{text}");
+    let asked =
+        |source: &Source| Owned { tool: "send".to_owned(), ..call("user:grace") }.decide(&policies(source));
+    let answer = asked(&source);
+    assert_eq!((answer.verdict, answer.terms), (Verdict::Ask, terms));
+    let written = "@id(\"own\") @outcome(\"require_approval\") @within(\"1h30m\")\n\
+                   permit (principal, action == Action::\"call\", resource);";
+    let answer = asked(&with_written(written));
+    assert_eq!((answer.verdict, answer.terms.within_ms), (Verdict::Ask, Some(5_400_000)));
+    let wrong = [
+        "@outcome(\"require_approval\") @within(\"soon\")",
+        "@outcome(\"require_approval\") @escalate(\"group:boss\")",
+        "@outcome(\"require_approval\") @escalate(\"user:boss\") @escalate_after(\"1m\")",
+        "@outcome(\"require_approval\") @within(\"1m\") @escalate(\"group:boss\") @escalate_after(\"1m\")",
+        "@outcome(\"deny\") @within(\"1h\")",
+    ];
+    for annotations in wrong {
+        let written = format!("{annotations}\npermit (principal, action == Action::\"call\", resource);");
+        let problems = crate::support::problems(&with_written(&written));
+        assert!(problems.iter().any(|problem| problem.is_error()), "{annotations}: {problems:?}");
+    }
 }

@@ -103,6 +103,7 @@ fn rules() -> impl Strategy<Value = Vec<Rule>> {
     let one = (condition(), outcome, prop::bool::weighted(0.2));
     prop::collection::vec(one, 0..6).prop_map(|rules| {
         let rule = |(n, (when, then, observe)): (usize, (Condition, Outcome, bool))| Rule {
+            terms: Default::default(),
             observe,
             ..crate::support::rule(&format!("r{n}"), when, then)
         };

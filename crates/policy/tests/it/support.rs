@@ -51,7 +51,7 @@ pub(crate) fn source() -> Source {
 
 pub(crate) fn rule(id: &str, when: Condition, then: Outcome) -> Rule {
     let (matches, not) = (Vec::new(), Vec::new());
-    Rule { id: id.to_owned(), when, then, why: None, observe: false, matches, not }
+    Rule { id: id.to_owned(), when, then, why: None, observe: false, terms: Default::default(), matches, not }
 }
 
 pub(crate) fn tool(name: &str) -> Condition {

@@ -4,7 +4,7 @@ use weir_engine::Address;
 use weir_journal::{ListFilter, Listed};
 use weir_types::Verdict;
 
-use super::{Known, gate, is_admin};
+use super::{Known, gate, is_admin, may_be_escalated_to};
 use crate::app::App;
 use crate::auth::Caller;
 
@@ -16,16 +16,19 @@ pub(crate) struct Inbox<'a> {
     app: &'a App,
     caller: &'a Caller,
     is_admin: bool,
+    /// Whether they may decide when nobody else has for a while: then only the call itself tells whether they do.
+    is_escalated_to: bool,
 }
 
 impl<'a> Inbox<'a> {
     pub(crate) fn of(app: &'a App, caller: &'a Caller) -> Self {
-        Self { app, caller, is_admin: is_admin(app, caller) }
+        let is_escalated_to = may_be_escalated_to(app, caller);
+        Self { app, caller, is_admin: is_admin(app, caller), is_escalated_to }
     }
 
     /// Among which sessions to look: whoever decides about nobody else's calls is not led past them.
     pub(crate) fn among(&self, agent: Option<String>) -> ListFilter {
-        let is_own = !self.is_admin && !self.decides_at_all();
+        let is_own = !self.is_admin && !self.is_escalated_to && !self.decides_at_all();
         ListFilter {
             agent,
             principal: is_own.then(|| self.caller.principal.clone()),
@@ -41,7 +44,7 @@ impl<'a> Inbox<'a> {
         let Some(address) = Address::of(&listed.branch) else { return false };
         let (owner, agent) = (listed.attrs.principal.clone(), listed.attrs.agent.clone());
         if owner.as_ref() != Some(&self.caller.principal) {
-            return agent.is_some_and(|agent| self.decides(&agent));
+            return self.is_escalated_to || agent.is_some_and(|agent| self.decides(&agent));
         }
         let known = Known { session: address.session, owner, agent };
         known.is_visible(self.app, self.caller) || known.may_be_decided(self.app, self.caller)

@@ -85,6 +85,22 @@ struct ApprovalView {
     /// When it is too late.
     #[schema(required = true, format = DateTime)]
     expires: Option<String>,
+    /// Who may approve, too, and from when on.
+    #[schema(required = true)]
+    escalates: Option<EscalatesView>,
+    /// Whether it was asked for as a dry run: then it is approved as one with `dry_run`, or where writes are live.
+    dry_run: bool,
+}
+
+/// Who may approve, too, when nobody has decided for a while.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Escalates)]
+struct EscalatesView {
+    /// The group, as `group:…`.
+    to: String,
+    /// From when on.
+    #[schema(format = DateTime)]
+    at: String,
 }
 
 impl From<Approval> for ApprovalView {
@@ -97,6 +113,10 @@ impl From<Approval> for ApprovalView {
             input: approval.input,
             why: approval.why,
             expires: approval.expires.map(|expires| expires.to_string()),
+            escalates: approval
+                .escalates
+                .map(|escalates| EscalatesView { to: escalates.to, at: escalates.at.to_string() }),
+            dry_run: approval.stub,
         }
     }
 }
@@ -117,6 +137,8 @@ struct Decide {
     /// With `allow`: for this call, or for later ones of this tool and for the same reason, too.
     #[schema(inline)]
     scope: Option<ScopeWord>,
+    /// With `allow`: the call is to be a dry run, and the approval used up by it. Refused where it would really happen.
+    dry_run: Option<bool>,
 }
 
 /// What someone says about a call, in the words of a gate.
@@ -129,6 +151,8 @@ struct Gate {
     /// Why, with `deny`; the agent is told.
     #[schema(max_length = 4000)]
     deny_message: Option<String>,
+    /// With `allow`: the call is to be a dry run, and the approval used up by it.
+    dry_run: Option<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
@@ -308,7 +332,7 @@ impl FromRequestParts<App> for Deciding {
 
 impl Deciding {
     async fn at_gate(&self, gate: Gate) -> Result<Json<Decided>, Error> {
-        let Gate { call, decision, deny_message } = gate;
+        let Gate { call, decision, deny_message, dry_run } = gate;
         let call = match call {
             Some(call) => call.parse().map_err(|_| Error::missing("call"))?,
             // What the same request has decided before does not wait any more.
@@ -319,24 +343,24 @@ impl Deciding {
                 only(&asked)?
             }
         };
-        self.make(call, Decide { decision, input: None, message: deny_message, scope: None }).await
+        self.make(call, Decide { decision, input: None, message: deny_message, scope: None, dry_run }).await
     }
 
     async fn make(&self, call: CallId, decide: Decide) -> Result<Json<Decided>, Error> {
         if let Some((address, seq)) = self.claimed.earlier() {
             return self.earlier(&address, seq).await;
         }
-        let Decide { decision, input, message, scope } = decide;
+        let Decide { decision, input, message, scope, dry_run } = decide;
         let (word, answer) = match decision {
             Word::Allow if message.is_some() => {
                 return Err(Error::bad("`message` goes with `deny`", "leave it out"));
             }
-            Word::Deny if input.is_some() || scope.is_some() => {
-                return Err(Error::bad("`input` and `scope` go with `allow`", "leave them out"));
+            Word::Deny if input.is_some() || scope.is_some() || dry_run.is_some() => {
+                return Err(Error::bad("`input`, `scope` and `dry_run` go with `allow`", "leave them out"));
             }
             Word::Allow => {
                 let scope = scope.map_or(Scope::Once, Scope::from);
-                ("approved", Answer::Yes { input, scope })
+                ("approved", Answer::Yes { input, scope, dry_run: dry_run.unwrap_or(false) })
             }
             Word::Deny => ("denied", Answer::No { message }),
         };

@@ -85,8 +85,13 @@ fn done() -> impl Strategy<Value = Item> {
         own(9, "tool.decided", &json!({ "call": call, "outcome": "ask", "because": because, "stub": false }))
     });
     let asked = (call(), any::<bool>()).prop_map(|(call, is_behind)| {
-        let rule = if is_behind { weir_engine::ASKED_BY_CHILD } else { "some" };
-        own(9, "approval.requested", &json!({ "call": call, "input_hash": Hash::of(b""), "rule": rule }))
+        // A rule may be called like anything of ours: what is asked by a child says so.
+        let because = if is_behind { "child" } else { "rule" };
+        own(
+            9,
+            "approval.requested",
+            &json!({ "call": call, "input_hash": Hash::of(b""), "rule": "child", "because": because }),
+        )
     });
     let completed = (call(), prop::collection::vec(words(), 0..3)).prop_map(|(call, texts)| {
         let content: Vec<Block> = texts.into_iter().map(Block::text).collect();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use weir_kernel::{Body, Outcome};
+use weir_kernel::{AskedBecause, Body, Outcome};
 use weir_models::Channel;
 use weir_types::{Block, CallId, FailureClass, Json, Seq, StopReason, Timestamp, Usage};
 
@@ -128,10 +128,12 @@ impl Viewer {
                 return Vec::new();
             }
             // What another session asks is told where the stream ends, with what it asks.
-            Body::ApprovalRequested(asked) if asked.rule == weir_engine::ASKED_BY_CHILD => return Vec::new(),
+            Body::ApprovalRequested(asked) if asked.asked_because() == AskedBecause::Child => {
+                return Vec::new();
+            }
             Body::ApprovalRequested(asked) => {
                 let Some((tool, because)) = self.calls.get(&asked.call) else { return Vec::new() };
-                let why = weir_engine::why_asked(tool, &asked.rule, because);
+                let why = weir_engine::why_asked(tool, asked.asked_because(), because);
                 Part::Ask(Asked { id: asked.call, call: asked.call, why })
             }
             Body::ToolCompleted(done) if !self.calls.contains_key(&done.call) => return Vec::new(),

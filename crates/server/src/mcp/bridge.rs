@@ -19,8 +19,7 @@ use weir_engine::{Address, Became, Called, EngineError, Errand, ErrandError, pro
 use weir_kernel::{Lifecycle, SessionCreated};
 use weir_mcp::KEY_FIELD;
 use weir_mcp::serving::{About, Given, Hints, Incoming, Offer, Offered, Owner, Refusal};
-use weir_tools::Step;
-use weir_types::{Effect, Explain, Fault};
+use weir_types::{Effect, Explain, Fault, GateStep};
 
 use super::{asked, response, token};
 use crate::app::App;
@@ -188,9 +187,9 @@ fn became(address: &Address, called: Called) -> Result<Given, Refusal> {
     };
     match result {
         Became::Done { content, stub: _ } => Ok(Given { content, structured: None, failed: false }),
-        Became::Refused { rule, message } => {
-            let code = match rule.as_deref() {
-                Some(rule) if rule == Step::Schema.as_str() => INVALID_ARGUMENTS,
+        Became::Refused { rule, step, message } => {
+            let code = match step {
+                Some(GateStep::Schema) => INVALID_ARGUMENTS,
                 _ => NOT_ALLOWED,
             };
             Err(Refusal { code, message, data: about(json!({"rule": rule})) })

@@ -12,7 +12,7 @@ use super::{
 use crate::diagnostic::{Findings, Span, Spanned};
 use crate::document;
 use crate::fields::Fields;
-use crate::{Access, McpServer, Principal};
+use crate::{Access, McpServer, Principal, terms};
 
 /// What a spec says, as far as it can be read.
 pub(crate) fn read(bytes: &[u8], findings: &mut Findings) -> Option<AgentSpec> {
@@ -152,6 +152,7 @@ fn tool(fields: &Fields<'_>, findings: &mut Findings) -> Option<ToolEntry> {
     let name = fields.text("name").or_else(|| fields.text("server"))?;
     let source = ToolSource::parse(&name.value)?;
     check_sense(fields, &source, findings);
+    let (approval_terms, _) = terms::read(fields, findings);
     let only: Vec<Spanned<String>> = fields.texts("only");
     let env = fields.entries("env").iter();
     let env = env.filter_map(|entry| Some((entry.key.value.clone(), entry.value.as_text()?.parse().ok()?)));
@@ -161,6 +162,7 @@ fn tool(fields: &Fields<'_>, findings: &mut Findings) -> Option<ToolEntry> {
         access: fields.word("access", Access::WORDS),
         only: fields.has("only").then_some(only),
         approval: fields.word("approval", APPROVALS),
+        approval_terms,
         effect: fields.word("effect", EFFECTS),
         on_interrupt: fields.word("on_interrupt", ON_INTERRUPT).unwrap_or_default(),
         hosts: fields.texts("hosts").into_iter().map(|host| host.value).collect(),

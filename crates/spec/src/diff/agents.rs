@@ -88,6 +88,7 @@ fn tool(name: &str, before: &Tool, after: &Tool, changes: &mut Changes) {
             widens,
         );
     }
+    super::governance::terms(&what(""), &before.approval_terms, &after.approval_terms, changes);
     changes.text(&what("parameters"), before.parameters == after.parameters, true);
     changes.text(&what("description"), before.description == after.description, false);
     let hosts = |tool: &Tool| tool.hosts.iter().cloned().collect::<BTreeSet<String>>();

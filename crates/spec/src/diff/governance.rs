@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use weir_types::ApprovalTerms;
 use weir_types::NanoUsd;
 
 use super::{Changes, both, time, word};
@@ -146,6 +147,7 @@ fn rules(before: &[Rule], after: &[Rule], changes: &mut Changes) {
                     |(then, mode)| format!("{} ({})", word(then), word(mode)),
                     looser,
                 );
+                terms("", &before.approval_terms, &after.approval_terms, changes);
             }
             [Some(before), None] => changes.add("", Some(shown(before)), None, strictness(before) > 0),
             [None, Some(new)] => {
@@ -165,6 +167,23 @@ fn rules(before: &[Rule], after: &[Rule], changes: &mut Changes) {
     changes.about("rules");
     let orders = [common(before, after), common(after, before)];
     changes.value("order", [&orders[0], &orders[1]], |order| order.join(", "), true);
+}
+
+/// How long approvals are waited for: longer, or by more people, lets more happen.
+pub(super) fn terms(what: &str, before: &ApprovalTerms, after: &ApprovalTerms, changes: &mut Changes) {
+    let within = |terms: &ApprovalTerms| terms.within_ms.unwrap_or(u64::MAX);
+    let millis = |terms: &ApprovalTerms| terms.within_ms.map(|millis| format!("{millis} ms"));
+    if before.within_ms != after.within_ms {
+        let widens = within(after) > within(before);
+        changes.add(format!("{what}within"), millis(before), millis(after), widens);
+    }
+    let words = |terms: &ApprovalTerms| {
+        terms.escalate.as_ref().map(|escalate| format!("{} after {} ms", escalate.to, escalate.after_ms))
+    };
+    if before.escalate != after.escalate {
+        let widens = after.escalate.is_some();
+        changes.add(format!("{what}escalate"), words(before), words(after), widens);
+    }
 }
 
 fn budgets(before: &Manifest, after: &Manifest, changes: &mut Changes) {

@@ -145,6 +145,19 @@ fn tools_of_an_agent() {
         "+ agent helper / tool bash: approval: always → ∅",
     );
     check(
+        |m| bash(m).approval_terms.within_ms = Some(1_000),
+        "- agent helper / tool bash: within: ∅ → 1000 ms",
+        "+ agent helper / tool bash: within: 1000 ms → ∅",
+    );
+    check(
+        |m| {
+            let to = "group:boss".to_owned();
+            bash(m).approval_terms.escalate = Some(weir_types::Escalate { to, after_ms: 5 });
+        },
+        "+ agent helper / tool bash: escalate: ∅ → group:boss after 5 ms",
+        "- agent helper / tool bash: escalate: group:boss after 5 ms → ∅",
+    );
+    check(
         |m| bash(m).parameters = Json::null(),
         "+ agent helper / tool bash: parameters: ∅ → ∅",
         "+ agent helper / tool bash: parameters: ∅ → ∅",
@@ -337,6 +350,11 @@ fn rules() {
         |m| m.rules[1].then = Verdict::RequireApproval,
         "+ rule b / then: deny (enforce) → require_approval (enforce)",
         "- rule b / then: require_approval (enforce) → deny (enforce)",
+    );
+    check(
+        |m| m.rules[0].approval_terms.within_ms = Some(1_000),
+        "- rule a / within: ∅ → 1000 ms",
+        "+ rule a / within: 1000 ms → ∅",
     );
     check(
         |m| m.rules[1].mode = Mode::Observe,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use weir_types::{Effect, Json, NanoUsd, OnInterrupt, Risk};
+use weir_types::{ApprovalTerms, Effect, Json, NanoUsd, OnInterrupt, Risk};
 
 use crate::agent::{self, AclEntry};
 use crate::loops::{Concurrency, LoopSpec, Missed};
@@ -80,6 +80,9 @@ pub struct Tool {
     /// Whether calls need approval, whatever the rules say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
+    /// How long an approval of its calls is waited for, where no rule says so.
+    #[serde(default, skip_serializing_if = "ApprovalTerms::is_default")]
+    pub approval_terms: ApprovalTerms,
     /// The hosts that `http` or a script may reach.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,

@@ -15,6 +15,7 @@ use crate::rules::{
     Scope, Test, Verdict,
 };
 use crate::shape::{Choice, Kind, Shape, optional, planned, required, words};
+use crate::terms;
 
 pub(super) static RULE: Shape = Shape {
     what: "a rule",
@@ -25,6 +26,8 @@ pub(super) static RULE: Shape = Shape {
         required("then", "then: require_approval", Kind::Word(|| words(VERDICTS)), "What happens to them."),
         optional("why", Kind::Text, "What people are told."),
         optional("mode", Kind::Word(|| words(MODES)), "Whether it takes effect, or is only written down."),
+        terms::WITHIN,
+        terms::ESCALATE,
         optional("examples", Kind::Shape(&EXAMPLES), "Calls that show what it means. They are checked."),
     ],
     choice: Choice::Free,
@@ -257,7 +260,7 @@ pub(super) fn rules(
     let mut seen: BTreeMap<String, Span> = BTreeMap::new();
     let mut rules: Vec<(Spanned<Rule>, RulePlaces)> = Vec::new();
     for inner in fields.each("rules") {
-        let Some((rule, places)) = rule(&inner, mentions) else { continue };
+        let Some((rule, places)) = rule(&inner, mentions, findings) else { continue };
         if let Some(first) = seen.insert(rule.value.id.clone(), rule.span) {
             let message = format!("the rule `{}` is here twice", rule.value.id);
             findings.twice("spec::duplicate", [first, rule.span], message, "give one another id");
@@ -267,7 +270,11 @@ pub(super) fn rules(
     rules
 }
 
-fn rule(fields: &Fields<'_>, mentions: &mut Mentions) -> Option<(Spanned<Rule>, RulePlaces)> {
+fn rule(
+    fields: &Fields<'_>,
+    mentions: &mut Mentions,
+    findings: &mut Findings,
+) -> Option<(Spanned<Rule>, RulePlaces)> {
     let id = fields.text("id")?;
     let mut places = RulePlaces::default();
     let mut examples = Examples::default();
@@ -276,12 +283,23 @@ fn rule(fields: &Fields<'_>, mentions: &mut Mentions) -> Option<(Spanned<Rule>, 
         (examples.not, places.not) = these(&fields, "not", mentions);
     }
     let when = fields.fields("when").map(|fields| condition(&fields, mentions, &mut places.tools));
+    let then = fields.word("then", VERDICTS)?;
+    let (approval_terms, group) = terms::read(fields, findings);
+    mentions.principals.extend(group);
+    for name in ["within", "escalate"] {
+        if then != Verdict::RequireApproval && fields.has(name) {
+            let message = format!("`{name}` has no effect here: it is for rules that ask for approval");
+            let help = "write `then: require_approval`, or remove it";
+            findings.add("spec::contradiction", fields.place_of(name), message, help);
+        }
+    }
     let rule = Rule {
         id: id.value,
         when: when.unwrap_or_default(),
-        then: fields.word("then", VERDICTS)?,
+        then,
         why: fields.words("why"),
         mode: fields.word("mode", MODES).unwrap_or_default(),
+        approval_terms,
         examples,
     };
     Some((Spanned { value: rule, span: id.span }, places))

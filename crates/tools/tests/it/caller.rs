@@ -60,6 +60,7 @@ impl Caller {
         let setup = Setup {
             gate: Arc::new(Grants::default()),
             live: Live::Everything,
+            for_real: Default::default(),
             blobs: Arc::new(MemoryBlobs::new()),
             servers: Arc::new(Nothing),
             redact: Arc::new(weir_tools::NoSecrets),

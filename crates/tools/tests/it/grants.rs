@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_tools::{Decision, Gate, Level, Request, Step};
+use weir_tools::{Decision, Gate, Level, Request};
+use weir_types::GateStep;
 use weir_types::{Saw, Who};
 
 /// Access lists and grants of a project. Principals are `user:…`, `serviceaccount:…` and `group:…`.
@@ -51,7 +52,7 @@ impl Gate for Grants {
             return Decision::allow(format!("`{principal}` may talk to agent `{agent}`"));
         }
         Decision::refuse(
-            Step::Grant,
+            GateStep::Grant,
             format_args!("`{principal}` may not talk to agent `{agent}`"),
             format_args!("an `acl` entry with role `execute` in agents/{agent}/spec.yaml would allow it"),
         )
@@ -78,7 +79,7 @@ impl Grants {
         let (word, offered) = (needed.as_str(), access.as_str());
         if needed > access {
             return Decision::refuse(
-                Step::Grant,
+                GateStep::Grant,
                 format_args!(
                     "this call needs `access: {word}`, and the agent's entry `{source}` offers `{offered}`"
                 ),
@@ -96,7 +97,7 @@ impl Grants {
                 let holds = held
                     .map_or("no grant", |level| if level == Level::Read { "only `read`" } else { "`write`" });
                 Decision::refuse(
-                    Step::Grant,
+                    GateStep::Grant,
                     format_args!("`{principal}` holds {holds} on `{source}`, and the call needs `{word}`"),
                     format_args!(
                         "a `tool_grants` entry for `{source}` with `access: {word}` in weir.yaml would allow it"

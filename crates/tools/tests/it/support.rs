@@ -248,6 +248,7 @@ impl Session {
         let setup = Setup {
             gate,
             live,
+            for_real: Default::default(),
             blobs: Arc::clone(&self.blobs),
             servers: Arc::clone(&self.servers) as Arc<dyn Servers>,
             redact: Arc::new(weir_tools::NoSecrets),

@@ -24,7 +24,8 @@ Examples:
   weir approve 7Q2M9A
   weir approve 7Q2M9A --session
   weir approve 7Q2M9A --input '{\"to\":\"staging\"}'
-  weir approve 7Q2M9A --live-writes";
+  weir approve 7Q2M9A --live-writes
+  weir approve 7Q2M9A --dry-run";
 
 const DENY: &str = "\
 Examples:
@@ -43,6 +44,9 @@ pub(crate) struct ApproveArgs {
     /// Say yes to later calls of this tool for the same reason, too, for as long as the session lasts.
     #[arg(long)]
     session: bool,
+    /// Approve a dry run: nothing happens, the agent is told so, and the approval is used up.
+    #[arg(long, conflicts_with = "live_writes")]
+    dry_run: bool,
 }
 
 /// The arguments of `weir deny`.
@@ -78,9 +82,11 @@ enum DecideError {
     /// Not JSON.
     #[error("the arguments are not JSON")]
     NotJson(#[source] serde_json::Error),
-    /// A yes to what happens would be a yes to what does not.
-    #[error("`{tool}` was asked for as a call that really happens, and from here it would only pretend")]
-    Pretends {
+    /// The approval would be used up by a dry run.
+    #[error(
+        "the call of `{tool}` would be a dry run: nothing would happen, and the approval would be used up"
+    )]
+    DryRun {
         /// The call.
         call: CallId,
         /// Its tool.
@@ -92,16 +98,16 @@ impl Explain for DecideError {
     fn code(&self) -> &'static str {
         match self {
             Self::NotJson(_) => "cli::not-json",
-            Self::Pretends { .. } => "cli::would-pretend",
+            Self::DryRun { .. } => "cli::would-pretend",
         }
     }
 
     fn help(&self) -> Cow<'static, str> {
         match self {
             Self::NotJson(_) => "write all of them as one object: `--input '{\"to\":\"staging\"}'`".into(),
-            Self::Pretends { call, .. } => format!(
-                "let it happen with `weir approve {call} --live-writes`, or leave the running to others with `--no-run`; it \
-                 still waits"
+            Self::DryRun { call, .. } => format!(
+                "let it happen with `weir approve {call} --live-writes`, or approve the dry run with `--dry-run`; it still \
+                 waits"
             )
             .into(),
         }
@@ -124,7 +130,7 @@ struct Written<'a> {
 
 /// What someone says.
 enum Word {
-    Yes { input: Option<Json>, scope: Scope },
+    Yes { input: Option<Json>, scope: Scope, dry_run: bool },
     No { message: Option<String> },
 }
 
@@ -157,7 +163,7 @@ struct Decision<'a> {
 pub(crate) async fn approve(args: &ApproveArgs, context: &mut Context) -> Outcome {
     let input = args.input.as_deref().map(Json::parse).transpose().map_err(DecideError::NotJson)?;
     let scope = if args.session { Scope::Session } else { Scope::Once };
-    run(&args.which, Word::Yes { input, scope }, context).await
+    run(&args.which, Word::Yes { input, scope, dry_run: args.dry_run }, context).await
 }
 
 /// Says no.
@@ -231,7 +237,7 @@ impl<'a> Decision<'a> {
         let (engine, by) = (&self.host.engine, self.by.clone());
         let call = self.call;
         match &self.word {
-            Word::Yes { input, scope } => {
+            Word::Yes { input, scope, dry_run } => {
                 // Whatever is not asked any more is refused, and why is found out there.
                 let input_hash = self.approval.as_ref().map_or(Hash::ZERO, |approval| approval.input_hash);
                 let granted = ApprovalGranted {
@@ -242,10 +248,17 @@ impl<'a> Decision<'a> {
                     input: input.clone(),
                     scope: *scope,
                 };
-                let pretence = if runs_here { Pretence::Refused } else { Pretence::Allowed };
+                let pretence = match (*dry_run, runs_here) {
+                    // Whoever runs it knows best; what is wanted was said.
+                    (true, false) => Pretence::Allowed,
+                    (true, true) => Pretence::Wanted,
+                    (false, true) => Pretence::Refused,
+                    (false, false) if self.args.tools.lets_writes_happen() => Pretence::Allowed,
+                    (false, false) => Pretence::RefusedElsewhere,
+                };
                 match engine.approve(&self.address, granted, pretence).await {
                     Err(EngineError::Approval(ApprovalError::WouldPretend { tool })) => {
-                        Err(DecideError::Pretends { call, tool }.into())
+                        Err(DecideError::DryRun { call, tool }.into())
                     }
                     answered => Ok(answered?),
                 }

@@ -24,8 +24,17 @@ const LINES_MAX: usize = 40;
 /// What can be answered.
 const CHOICE: &str = "[y]es, [n]o, yes for this [s]ession, [e]dit, [l]ater › ";
 
+/// The same about a call that would be a dry run.
+const CHOICE_DRY: &str = "yes, for [r]eal, [d]ry run, [n]o, [e]dit, [l]ater › ";
+
 /// What is wrong with an answer that another one can mend.
-const AGAIN: [&str; 2] = ["cli::not-json", "engine::approval-edit"];
+const AGAIN: [&str; 5] = [
+    "cli::not-json",
+    "cli::not-said",
+    "engine::approval-edit",
+    "engine::would-happen",
+    "engine::would-pretend",
+];
 
 /// What is wrong with an answer to a question that nobody asks any more.
 const OVER: [&str; 3] = ["engine::approval-decided", "engine::approval-expired", "engine::no-approval"];
@@ -42,6 +51,25 @@ impl Explain for NotJson {
 
     fn help(&self) -> Cow<'static, str> {
         "answer `e` to edit them again; the call still waits".into()
+    }
+
+    fn fault(&self) -> Fault {
+        Fault::Input
+    }
+}
+
+/// Whether it is to happen was not said.
+#[derive(Debug, thiserror::Error)]
+#[error("whether the call is to really happen was not said")]
+struct NotSaid;
+
+impl Explain for NotSaid {
+    fn code(&self) -> &'static str {
+        "cli::not-said"
+    }
+
+    fn help(&self) -> Cow<'static, str> {
+        "answer `r` to let it happen, or `d` for a dry run; the call still waits".into()
     }
 
     fn fault(&self) -> Fault {
@@ -87,24 +115,29 @@ struct Asker<'a> {
 impl Asker<'_> {
     /// Asks until there is an answer that holds.
     async fn ask(&self, approval: &Approval, out: &mut Out) -> Outcome<Answer> {
-        self.show(approval, out).await?;
+        let is_dry = self.is_dry(approval).await;
+        self.show(approval, is_dry, out).await?;
         loop {
-            let said = match line(CHOICE, "").await? {
+            let said = match line(if is_dry { CHOICE_DRY } else { CHOICE }, "").await? {
                 Some(said) => said,
                 None => return Ok(Answer::Later),
             };
-            let given = match said.trim().to_lowercase().as_str() {
-                "y" | "yes" => self.yes(approval, None, Scope::Once).await,
-                "s" | "session" => self.yes(approval, None, Scope::Session).await,
-                "n" | "no" => match line("why not (may be left empty) › ", "").await? {
+            let given = match (said.trim().to_lowercase().as_str(), is_dry) {
+                ("y" | "yes", false) => self.yes(approval, None, Scope::Once, Pretence::Refused).await,
+                ("s" | "session", false) => self.yes(approval, None, Scope::Session, Pretence::Refused).await,
+                ("r" | "real", true) => self.for_real(approval, None).await,
+                ("d" | "dry" | "dry run", true) => {
+                    self.yes(approval, None, Scope::Once, Pretence::Wanted).await
+                }
+                ("n" | "no", _) => match line("why not (may be left empty) › ", "").await? {
                     Some(why) => self.no(approval, why.trim()).await,
                     None => continue,
                 },
-                "e" | "edit" => match line("arguments › ", approval.input.as_str()).await? {
-                    Some(edited) => self.edited(approval, &edited).await,
+                ("e" | "edit", _) => match line("arguments › ", approval.input.as_str()).await? {
+                    Some(edited) => self.edited(approval, &edited, is_dry).await,
                     None => continue,
                 },
-                "l" | "later" => return Ok(Answer::Later),
+                ("l" | "later", _) => return Ok(Answer::Later),
                 _ => continue,
             };
             match given {
@@ -123,7 +156,7 @@ impl Asker<'_> {
     }
 
     /// Shows what is asked: by whom, for which tool, with which arguments, and why.
-    async fn show(&self, approval: &Approval, out: &mut Out) -> Outcome {
+    async fn show(&self, approval: &Approval, is_dry: bool, out: &mut Out) -> Outcome {
         out.flush()?;
         let (agent, tool) = (printable(&approval.agent), printable(&approval.tool));
         let talk = &self.chat.talk;
@@ -140,29 +173,23 @@ impl Asker<'_> {
         }
         let why = printable(&approval.why);
         out.aside(format_args!("{}", out.err.dim(&format!("  {why}"))));
-        if approval.stub {
+        if is_dry {
             out.aside(format_args!(
                 "{}",
-                out.err.dim("  it is a dry run: `--live-writes` would let it happen")
+                out.err.dim("  it would be a dry run, unless you say that it is for real")
             ));
         }
         if let Some(expires) = approval.expires {
             let left = asked::left(Some(expires));
             out.aside(format_args!("{}", out.err.dim(&format!("  expires {left}"))));
         }
-        if self
-            .engine
-            .would_pretend(&approval.address, &self.grant(approval, None, Scope::Once))
-            .await
-            .unwrap_or(false)
-        {
-            out.warn(format_args!(
-                "it was asked for as a call that really happens, and this chat would only pretend; `weir approve {} \
-                 --live-writes` lets it happen",
-                approval.id
-            ));
-        }
         Ok(())
+    }
+
+    /// Whether the call would be a dry run in this chat.
+    async fn is_dry(&self, approval: &Approval) -> bool {
+        let granted = self.grant(approval, None, Scope::Once);
+        self.engine.would_pretend(&approval.address, &granted).await.unwrap_or(false)
     }
 
     fn grant(&self, approval: &Approval, input: Option<Json>, scope: Scope) -> ApprovalGranted {
@@ -170,17 +197,39 @@ impl Asker<'_> {
         ApprovalGranted { call, by: self.by.clone(), groups: vec![], input_hash, input, scope }
     }
 
-    async fn yes(&self, approval: &Approval, input: Option<Json>, scope: Scope) -> Outcome {
+    async fn yes(
+        &self,
+        approval: &Approval,
+        input: Option<Json>,
+        scope: Scope,
+        pretence: Pretence,
+    ) -> Outcome {
         let granted = self.grant(approval, input, scope);
-        // Whoever is asked here was warned.
-        self.engine.approve(&approval.address, granted, Pretence::Allowed).await?;
+        self.engine.approve(&approval.address, granted, pretence).await?;
         Ok(())
     }
 
-    async fn edited(&self, approval: &Approval, text: &str) -> Outcome {
+    /// Lets this one call really happen, whatever else is a dry run here.
+    async fn for_real(&self, approval: &Approval, input: Option<Json>) -> Outcome {
+        self.chat.for_real.add(approval.id);
+        let given = self.yes(approval, input, Scope::Once, Pretence::Refused).await;
+        if given.is_err() {
+            self.chat.for_real.remove(approval.id);
+        }
+        given
+    }
+
+    async fn edited(&self, approval: &Approval, text: &str, is_dry: bool) -> Outcome {
         let input = Json::parse(text.trim()).map_err(NotJson)?;
         let input = (input != approval.input).then_some(input);
-        self.yes(approval, input, Scope::Once).await
+        if !is_dry {
+            return self.yes(approval, input, Scope::Once, Pretence::Refused).await;
+        }
+        match line("yes, for [r]eal, or [d]ry run › ", "").await?.as_deref().map(str::trim) {
+            Some("r" | "real") => self.for_real(approval, input).await,
+            Some("d" | "dry") => self.yes(approval, input, Scope::Once, Pretence::Wanted).await,
+            _ => Err(NotSaid.into()),
+        }
     }
 
     async fn no(&self, approval: &Approval, why: &str) -> Outcome {

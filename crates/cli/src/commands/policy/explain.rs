@@ -7,8 +7,8 @@ use serde::Serialize;
 use weir_blobs::MemoryBlobs;
 use weir_journal::{mint_call, mint_session};
 use weir_spec::Principal;
-use weir_tools::{Asked, Decision, Step, Toolbox};
-use weir_types::{Effect, Explain, Fault, Json, Risk, Saw, Verdict};
+use weir_tools::{Asked, Decision, Toolbox};
+use weir_types::{Effect, Explain, Fault, GateStep, Json, Risk, Saw, Verdict};
 
 use crate::agents::check_enforced;
 use crate::commands::Context;
@@ -36,15 +36,9 @@ pub(crate) struct Args {
     /// The tool, by the name the model knows.
     #[arg(long)]
     tool: String,
-    /// The arguments.
-    #[arg(
-        long,
-        value_name = "JSON",
-        default_value = "{}",
-        hide_default_value = true,
-        allow_hyphen_values = true
-    )]
-    input: String,
+    /// The arguments; if left out, whether they fit the tool's schema is not asked.
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    input: Option<String>,
     #[command(flatten)]
     tools: ToolArgs,
     #[command(flatten)]
@@ -85,9 +79,12 @@ struct Document<'a> {
     principal: &'a str,
     agent: &'a str,
     tool: &'a str,
-    input: &'a Json,
+    /// The arguments; null if none were given.
+    input: Option<&'a Json>,
     effect: Option<Effect>,
     risk: Option<Risk>,
+    /// The step that decided; null if nothing was said against the call, nor for it by name.
+    step: Option<&'static str>,
     /// The rule that decided, or the step.
     rule: Option<&'a str>,
     because: &'a str,
@@ -114,6 +111,7 @@ enum Said {
     Yes,
     No,
     Ask,
+    NotChecked,
     NotReached,
 }
 
@@ -123,14 +121,15 @@ impl Said {
             Self::Yes => "yes",
             Self::No => "no",
             Self::Ask => "ask",
-            Self::NotReached => "–",
+            Self::NotChecked | Self::NotReached => "–",
         }
     }
 }
 
 /// Explains a decision.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
-    let input = Json::parse(args.input.trim()).map_err(NotJson)?;
+    let given = args.input.as_deref().map(|input| Json::parse(input.trim())).transpose().map_err(NotJson)?;
+    let input = given.clone().unwrap_or_else(Json::empty_object);
     let built = args.project.build().await?;
     let agent = project::agent(&built.manifest, &args.agent, &args.project.directory)?;
     // A run would not begin either.
@@ -150,18 +149,19 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
         groups: &[],
         approved_by: None,
     };
-    let explained = explain(&toolbox, &asked);
+    let explained = explain(&toolbox, &asked, given.is_some());
     let (effect, risk) = toolbox.strictness(&args.tool, &input).unzip();
-    let Explained { decision, steps } = explained;
+    let Explained { decision, decided_by, steps } = explained;
     let document = Document {
         outcome: decision.verdict,
         principal: &principal,
         agent: &args.agent,
         tool: &args.tool,
-        input: &input,
+        input: given.as_ref(),
         effect,
         risk,
-        rule: decision.rule.as_deref(),
+        step: decided_by,
+        rule: decided_by.filter(|step| *step == ACL).or(decision.rule.as_deref()),
         because: &decision.because,
         remedy: remedy(&decision, &asked),
         stub: decision.stub,
@@ -176,100 +176,88 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
 
 struct Explained {
     decision: Decision,
+    decided_by: Option<&'static str>,
     steps: Vec<Taken>,
 }
 
+/// The step before all others: whether someone may talk to the agent.
+const ACL: &str = "acl";
+
 /// Asks the gate what it asks itself in a run: whether someone may talk to the agent, and whether the call may run.
-fn explain(toolbox: &Toolbox, asked: &Asked<'_>) -> Explained {
+fn explain(toolbox: &Toolbox, asked: &Asked<'_>, with_arguments: bool) -> Explained {
     let admitted = toolbox.admit(asked.principal, asked.agent);
     let is_admitted = admitted.verdict == Verdict::Allow;
-    let decision = toolbox.authorize(asked);
-    let decided_at = step_of(&decision);
-    let said = |step: Step| match decided_at {
+    let decision = if with_arguments { toolbox.authorize(asked) } else { toolbox.authorize_any(asked) };
+    let said = |step: GateStep| match decision.step {
         _ if !is_admitted => Said::NotReached,
-        Some(at) if step < at => Said::Yes,
         Some(at) if step > at => Said::NotReached,
-        Some(_) if decision.verdict == Verdict::Ask => Said::Ask,
-        Some(_) if decision.verdict == Verdict::Deny => Said::No,
+        _ if step == GateStep::Schema && !with_arguments => Said::NotChecked,
+        Some(at) if step == at && decision.verdict == Verdict::Ask => Said::Ask,
+        Some(at) if step == at && decision.verdict == Verdict::Deny => Said::No,
         Some(_) | None => Said::Yes,
     };
     let admission = Taken {
-        step: "acl",
+        step: ACL,
         answer: if is_admitted { Said::Yes } else { Said::No },
-        why: reason(&admitted).to_owned(),
+        why: admitted.reason.clone(),
     };
-    let step = |step: Step| {
+    let step = |step: GateStep| {
         let answer = said(step);
         let why = match answer {
-            Said::No | Said::Ask => reason(&decision).to_owned(),
+            Said::No | Said::Ask => decision.reason.clone(),
             Said::NotReached => "not reached".to_owned(),
+            Said::NotChecked => "not checked: no `--input` is given".to_owned(),
             Said::Yes => why(step, &decision, asked),
         };
         Taken { step: step.as_str(), answer, why }
     };
-    let steps = [Step::Allowlist, Step::Schema, Step::Grant, Step::Rules].map(step);
+    let steps = [GateStep::Allowlist, GateStep::Schema, GateStep::Grant, GateStep::Rules].map(step);
     let mut steps: Vec<Taken> = std::iter::once(admission).chain(steps).collect();
     // Who says yes to a call says yes to what it would do then.
-    if is_admitted && decision.verdict != Verdict::Deny {
-        let why = why(Step::Stub, &decision, asked);
-        steps.push(Taken { step: Step::Stub.as_str(), answer: Said::Yes, why });
-    } else {
-        let why = "not reached".to_owned();
-        steps.push(Taken { step: Step::Stub.as_str(), answer: Said::NotReached, why });
+    let is_reached = is_admitted && decision.verdict != Verdict::Deny;
+    let stub = GateStep::Stub;
+    steps.push(match is_reached {
+        true => Taken { step: stub.as_str(), answer: Said::Yes, why: why(stub, &decision, asked) },
+        false => Taken { step: stub.as_str(), answer: Said::NotReached, why: "not reached".to_owned() },
+    });
+    if is_admitted {
+        return Explained { decided_by: decision.step.map(GateStep::as_str), decision, steps };
     }
-    let decision = if is_admitted { decision } else { Decision { saw: decision.saw, ..admitted } };
-    Explained { decision, steps }
-}
-
-/// Why, without the name of the step and what would allow it: these stand elsewhere.
-fn reason(decision: &Decision) -> &str {
-    let because = decision.because.as_str();
-    let named = step_of(decision).and_then(|step| because.strip_prefix(step.as_str())?.strip_prefix(": "));
-    // Only a refusal says its step, and then what would allow it.
-    named.map_or(because, |reason| reason.rsplit_once("; ").map_or(reason, |(reason, _)| reason))
-}
-
-/// The step that had the last word; none, if nothing was said against the call, nor for it by name.
-fn step_of(decision: &Decision) -> Option<Step> {
-    let rule = decision.rule.as_deref()?;
-    let steps = [Step::Allowlist, Step::Schema, Step::Grant];
-    // A rule may be called like a step; a step says its name.
-    let step = steps
-        .into_iter()
-        .find(|step| rule == step.as_str() && decision.because.starts_with(&format!("{step}: ")));
-    Some(step.unwrap_or(Step::Rules))
+    let decision = Decision { saw: decision.saw, ..admitted };
+    Explained { decision, decided_by: Some(ACL), steps }
 }
 
 /// Why a step has nothing against the call.
-fn why(step: Step, decision: &Decision, asked: &Asked<'_>) -> String {
+fn why(step: GateStep, decision: &Decision, asked: &Asked<'_>) -> String {
     match step {
-        Step::Allowlist => format!("agent `{}` lists it", asked.agent),
-        Step::Schema => "the arguments fit".to_owned(),
-        Step::Grant if decision.rule.is_none() => decision.because.clone(),
-        Step::Grant => format!("`{}` may use it", asked.principal),
-        Step::Rules if decision.rule.is_some() => decision.because.clone(),
-        Step::Rules => "no rule is about it".to_owned(),
-        Step::Stub if decision.stub => {
+        GateStep::Allowlist => format!("agent `{}` lists it", asked.agent),
+        GateStep::Schema => "the arguments fit".to_owned(),
+        GateStep::Grant if decision.rule.is_none() => decision.because.clone(),
+        GateStep::Grant => format!("`{}` may use it", asked.principal),
+        GateStep::Rules if decision.rule.is_some() => decision.because.clone(),
+        GateStep::Rules => "no rule is about it".to_owned(),
+        GateStep::Stub if decision.stub => {
             format!("it would only pretend; `--live-writes={}` lets it happen", asked.tool)
         }
-        Step::Stub => "it would really happen".to_owned(),
-        Step::Budget | Step::Credentials => String::new(),
+        GateStep::Stub => "it would really happen".to_owned(),
+        GateStep::Budget | GateStep::Credentials => String::new(),
     }
 }
 
 /// What would allow it.
 fn remedy(decision: &Decision, asked: &Asked<'_>) -> Option<String> {
-    match (decision.verdict, decision.rule.as_deref(), step_of(decision)) {
+    match (decision.verdict, &decision.rule, decision.step) {
         (Verdict::Allow, ..) => None,
         (Verdict::Ask, ..) => Some(format!(
             "the yes of somebody who may approve what `{}` does: it parks the run, and `weir approvals` lists it",
             asked.agent
         )),
-        (Verdict::Deny, Some(rule), Some(Step::Rules)) => {
+        (Verdict::Deny, Some(rule), Some(GateStep::Rules)) => {
             Some(format!("the rule `{rule}` would have to say something else, or another one before it"))
         }
         (Verdict::Deny, ..) => {
-            let (_, remedy) = decision.because.rsplit_once("; ")?;
+            // The label before it says the rest.
+            let remedy = decision.remedy.as_deref()?;
             Some(remedy.strip_suffix(" would allow it").unwrap_or(remedy).to_owned())
         }
     }
@@ -293,7 +281,7 @@ fn print(document: &Document<'_>, out: &mut Out) -> Outcome {
         let (answer, step) = (pad(taken.answer.word(), 3), pad(taken.step, 9));
         let line = format!("  {answer}  {step}  {}", printable(&taken.why));
         let line = match taken.answer {
-            Said::NotReached => out.paint.dim(&line).into_owned(),
+            Said::NotChecked | Said::NotReached => out.paint.dim(&line).into_owned(),
             Said::No => out.paint.error(&line).into_owned(),
             Said::Ask => out.paint.warn(&line).into_owned(),
             Said::Yes => line,
@@ -322,6 +310,8 @@ fn looked_at(document: &Document<'_>) -> String {
     words.extend(saw.access.map(|access| format!("access {}", access.as_str())));
     words.extend(document.effect.map(|effect| format!("effect {}", effect.as_str())));
     words.extend(document.risk.map(|risk| format!("risk {}", risk.as_str())));
-    words.push(format!("input {}", document.input.as_str()));
+    words.push(
+        document.input.map_or_else(|| "no input".to_owned(), |input| format!("input {}", input.as_str())),
+    );
     words.join(" · ")
 }

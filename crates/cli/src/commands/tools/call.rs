@@ -14,8 +14,9 @@ use weir_engine::{Address, Agents, AsksFirst, Explained, New, Runnable, Said};
 use weir_journal::{Journal, OfKind, PAYLOAD_MAX};
 use weir_kernel::{Body, Outcome as Effected, ToolCompleted, ToolDecided, ToolFailed, kind};
 use weir_models::{Recorded, Replay};
-use weir_tools::Step;
-use weir_types::{Answer, Block, CallId, Explain, Fault, Hash, Json, SessionId, Stop, Usage, View, Wire};
+use weir_types::{
+    Answer, Block, CallId, Explain, Fault, GateStep, Hash, Json, SessionId, Stop, Usage, View, Wire,
+};
 
 use crate::agents::ProjectAgents;
 use crate::commands::Context;
@@ -257,9 +258,9 @@ fn verdict(args: &CallArgs, became: Became, message: Option<String>, out: &mut O
     match (became.completed, became.failed, became.decided) {
         (Some(_), _, _) => Ok(()),
         (None, Some(failed), Some(decided)) if failed.outcome == Effected::Denied => {
-            let because = decided.because;
             // What was typed wrong is not what someone may not do.
-            let unfit = decided.rule.as_deref() == Some(Step::Schema.as_str());
+            let unfit = decided.decided_by() == Some(GateStep::Schema);
+            let because = decided.because;
             Err(if unfit { CallError::Unfit { tool, because } } else { CallError::Denied { tool, because } }
                 .into())
         }

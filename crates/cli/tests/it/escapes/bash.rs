@@ -180,6 +180,7 @@ impl Session {
         let setup = Setup {
             gate: Arc::new(Nothing),
             live: Live::Nothing,
+            for_real: Default::default(),
             blobs: Arc::new(MemoryBlobs::new()),
             servers: Arc::new(Nothing),
             redact: Arc::new(weir_tools::NoSecrets),

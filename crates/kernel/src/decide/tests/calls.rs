@@ -1,6 +1,6 @@
 use super::*;
 use crate::decide::calls::CALLS_AT_ONCE_MAX;
-use crate::story::tool_use;
+use crate::story::{asked, tool_use};
 
 fn blocked(call: CallId, class: &str, message: &str) -> Closing {
     Closing { call, class: class.into(), message: message.into(), outcome: Outcome::Denied }
@@ -220,12 +220,12 @@ fn someone_can_be_asked_whether_to_repeat_a_write() {
     story.resumed(ResumeReason::Recovery);
     assert_eq!(story.next(), Next::AskAgain(vec![call]));
     let hash = story.call(call).input_hash();
-    story.add(ApprovalRequested { call, input_hash: hash, rule: "on_interrupt".into(), expires: None });
+    story.add(asked(call, hash, "on_interrupt", None));
     assert_eq!(story.next(), Next::Wait { due: None });
     // Stopped meanwhile, its effect is as unknown as before.
     let mut cancelled = Story::of_a_running_call("ask").0;
     cancelled.resumed(ResumeReason::Recovery);
-    cancelled.add(ApprovalRequested { call, input_hash: hash, rule: "on_interrupt".into(), expires: None });
+    cancelled.add(asked(call, hash, "on_interrupt", None));
     cancelled.add(RunCancelRequested {});
     assert_eq!(cancelled.next(), Next::Cancel(vec![stopped(call)]));
 
@@ -242,7 +242,7 @@ fn a_no_to_repeating_a_write_does_not_make_it_undone() {
     let (mut story, call) = Story::of_a_running_call("ask");
     story.resumed(ResumeReason::Recovery);
     let input_hash = story.call(call).input_hash();
-    story.add(ApprovalRequested { call, input_hash, rule: "on_interrupt".into(), expires: None });
+    story.add(asked(call, input_hash, "on_interrupt", None));
     story.add(ApprovalDenied { call, by: "bob".into(), groups: vec![], message: None });
     let message = format!("tool 'ask' blocked: bob said no; {}", unknown(call, "ask").message);
     let closing = Closing { call, class: "denied".into(), message, outcome: Outcome::Unknown };
@@ -275,7 +275,7 @@ fn a_call_that_was_allowed_but_not_started_runs_after_a_crash() {
 fn a_call_whose_session_waits_for_someone_waits_too_and_is_attached_to_again() {
     let (mut story, call) = Story::of_a_running_call("child");
     let input_hash = story.call(call).input_hash();
-    let asks = ApprovalRequested { call, input_hash, rule: "child".into(), expires: None };
+    let asks = asked(call, input_hash, "child", None);
     story.add(asks.clone());
     assert_eq!(story.call(call).state, crate::CallState::Suspended);
     assert_eq!((story.next(), story.session.is_waiting()), (Next::Wait { due: None }, true));
@@ -308,6 +308,6 @@ fn a_call_whose_session_waits_for_someone_waits_too_and_is_attached_to_again() {
 fn only_a_call_of_an_agent_can_be_suspended() {
     let (mut story, call) = Story::of_a_running_call("write");
     let input_hash = story.call(call).input_hash();
-    story.add(ApprovalRequested { call, input_hash, rule: "child".into(), expires: None });
+    story.add(asked(call, input_hash, "child", None));
     assert!(matches!(story.call(call).state, crate::CallState::Awaiting { .. }));
 }

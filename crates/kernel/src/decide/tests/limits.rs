@@ -70,6 +70,7 @@ fn whoever_resumes_says_how_much_more() {
             reason: ResumeReason::Asked,
             owner: weir_types::OwnerId::from_u128(1),
             budget,
+            keeps_limits: false,
         });
         let mut calls = 0;
         while stopped(&story).is_none() {
@@ -91,6 +92,7 @@ fn whoever_resumes_says_how_much_more() {
         reason: ResumeReason::Asked,
         owner: weir_types::OwnerId::from_u128(1),
         budget,
+        keeps_limits: false,
     });
     assert_eq!(time_left_ms(&story.session, &story.agent, story.at()), Some(9));
 }
@@ -191,4 +193,83 @@ fn people_have_all_the_time_there_is() {
     story.now += 60_000_000;
     assert_eq!(time_left_ms(&story.session, &story.agent, story.at()), None);
     assert_eq!(story.next(), Next::Wait { due: None });
+}
+
+#[test]
+fn time_is_counted_by_whoever_runs_the_session_whatever_the_clock_says() {
+    let mut story = Story::of_a_run();
+    story.agent.limits.wall_clock_ms = Some(100);
+    story.held_us = Some(0);
+    story.resumed(ResumeReason::Input);
+    // The clock is set back and forth: the time of the session stands still, then leaps.
+    story.held_us = Some(60_000);
+    story.now -= 3_600_000_000;
+    story.ask();
+    assert_eq!(story.run().spent.micros / 1_000, 60);
+    story.now += 7_200_000_000;
+    story.held_us = Some(90_000);
+    story.answer_with_calls(&["read"]);
+    assert_eq!(story.run().spent.micros / 1_000, 90);
+    // Others do not count: what they say costs no time, and takes none.
+    story.held_us = None;
+    story.now += 3_600_000_000;
+    story.say("hurry");
+    assert_eq!(story.run().spent.micros / 1_000, 90);
+    story.held_us = Some(99_000);
+    assert!(!matches!(story.next(), Next::Park { .. }), "{:?}", story.next());
+    story.held_us = Some(101_000);
+    assert!(matches!(story.next(), Next::Park { why: Parked::Limit { limit: Limit::WallClock, .. }, .. }));
+    // A process of an older version takes it up, and counts by the clock.
+    story.held_us = None;
+    story.resumed(ResumeReason::Recovery);
+    story.now += 5_000;
+    story.say("more");
+    assert_eq!(story.run().spent.micros / 1_000, 96);
+}
+
+#[test]
+fn a_plain_resume_gives_iterations_and_nothing_else() {
+    let (nano, tokens) = (Some(NanoUsd(1)), Some(1));
+    let of = |limits: Limits| second_iteration(Limits { iterations: 1, ..limits });
+    let resume = |story: &mut Story, budget: Option<Allowance>| {
+        let (reason, owner) = (ResumeReason::Asked, weir_types::OwnerId::from_u128(1));
+        story.add(SessionResumed { reason, owner, budget, keeps_limits: true });
+        match story.next() {
+            Next::Park { why: Parked::Limit { limit, max }, .. } => Some((limit, max)),
+            _ => None,
+        }
+    };
+    let mut iterations = of(Limits::default());
+    assert_eq!(resume(&mut iterations, None), None, "someone looked at it, and lets it go on");
+    let limited: [(Limits, Limit, Allowance); 3] = [
+        (
+            Limits { model_calls: Some(1), ..Limits::default() },
+            Limit::ModelCalls,
+            Allowance { model_calls: Some(1), ..Allowance::default() },
+        ),
+        (
+            Limits { tokens: Some(500), ..Limits::default() },
+            Limit::Tokens,
+            Allowance { tokens: Some(100_000), ..Allowance::default() },
+        ),
+        (
+            Limits { usd: Some(NanoUsd(500_000)), ..Limits::default() },
+            Limit::Usd,
+            Allowance { nano: Some(NanoUsd(NanoUsd::PER_USD)), ..Allowance::default() },
+        ),
+    ];
+    for (limits, limit, more) in limited {
+        let mut story = of(limits);
+        let stopped = |found: Option<(Limit, u64)>| found.map(|(limit, _)| limit);
+        for _ in 0..2 {
+            assert_eq!(stopped(resume(&mut story, None)), Some(limit), "as often as one likes");
+        }
+        let other = if limit == Limit::Tokens {
+            Allowance { nano, ..Allowance::default() }
+        } else {
+            Allowance { tokens, ..Allowance::default() }
+        };
+        assert_eq!(stopped(resume(&mut story, Some(other))), Some(limit), "of something else");
+        assert_eq!(resume(&mut story, Some(more)), None, "{limit:?}");
+    }
 }

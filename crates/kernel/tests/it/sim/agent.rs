@@ -3,7 +3,9 @@
 use proptest::option;
 use proptest::prelude::*;
 use weir_kernel::{Agent, Limits, Tool};
-use weir_types::{Effect, Json, ModelCard, NanoUsd, OnInterrupt, Price, Risk, ToolDefinition, Wire};
+use weir_types::{
+    ApprovalTerms, Effect, Json, ModelCard, NanoUsd, OnInterrupt, Price, Risk, ToolDefinition, Wire,
+};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -84,5 +86,6 @@ fn tool((name, effect, on_interrupt): &(&str, Effect, OnInterrupt)) -> Tool {
         risk: Risk::Low,
         on_interrupt: *on_interrupt,
         agent: (name == "child").then(|| "other".to_owned()),
+        approval: ApprovalTerms::default(),
     }
 }

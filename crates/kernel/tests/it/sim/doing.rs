@@ -382,7 +382,15 @@ impl Sim {
             _ if known => Verdict::Allow,
             _ => Verdict::Deny,
         };
-        self.append(ToolDecided { call, outcome, rule: None, because: "so".into(), stub: false, saw: None });
+        self.append(ToolDecided {
+            call,
+            outcome,
+            rule: None,
+            step: None,
+            because: "so".into(),
+            stub: false,
+            saw: None,
+        });
         if outcome == Verdict::Ask {
             let expires = self.time().after_millis(60_000);
             self.request_approval(call, Some(expires));
@@ -391,7 +399,14 @@ impl Sim {
 
     fn request_approval(&mut self, call: CallId, expires: Option<Timestamp>) {
         let input_hash = self.session.call(call).unwrap().input_hash();
-        self.append(ApprovalRequested { call, input_hash, rule: "r".into(), expires });
+        self.append(ApprovalRequested {
+            call,
+            input_hash,
+            rule: "r".into(),
+            expires,
+            because: None,
+            escalates: None,
+        });
     }
 
     /// What must never happen twice does not.
