@@ -39,7 +39,7 @@ pub(crate) async fn note(shared: &Shared) -> Result<(), EngineError> {
 }
 
 async fn note_in(shared: &Shared, address: &Address, now: Timestamp) -> Result<(), EngineError> {
-    let Some(loaded) = store::load(&*shared.setup.journal, address).await? else { return Ok(()) };
+    let Some(loaded) = store::load(shared.journal(), address).await? else { return Ok(()) };
     let session = loaded.state();
     let Some(created) = &session.created else { return Ok(()) };
     let by = input::By { actor: created.principal.clone(), cause: None };

@@ -41,7 +41,7 @@ pub(crate) async fn settle(shared: &Shared, scope: &str) -> Result<bool, EngineE
         looked.clear();
     }
     looked.insert(scope.to_owned(), now);
-    let held = shared.purses.held(&*shared.setup.journal, scope, LOOKED_AT_MAX).await?;
+    let held = shared.purses.held(shared.journal(), scope, LOOKED_AT_MAX).await?;
     let mut settled = false;
     for call in held {
         settled |= settle_one(shared, call).await?;
@@ -61,7 +61,7 @@ async fn settle_one(shared: &Shared, call: EventId) -> Result<bool, EngineError>
     if !matches!(shared.setup.owners.standing(owner).await, Ok(Life::Dead)) {
         return Ok(false);
     }
-    let Some(loaded) = store::load(journal, &address).await? else { return Ok(false) };
+    let Some(loaded) = store::load(shared.journal(), &address).await? else { return Ok(false) };
     let session = loaded.session;
     let Some(pending) = session.pending().filter(|pending| pending.id() == call) else { return Ok(false) };
     let about = About {

@@ -62,7 +62,7 @@ impl Purses {
     /// Calls for which something is set aside, some of them if there are many.
     pub(crate) async fn held(
         &self,
-        journal: &dyn Journal,
+        journal: SealedJournal<'_>,
         scope: &str,
         most: usize,
     ) -> Result<Vec<EventId>, EngineError> {

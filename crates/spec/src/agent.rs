@@ -66,7 +66,7 @@ pub(crate) static AGENT: Shape = Shape {
             Kind::List(&Kind::Format(&format::SKILL)),
             "Skills: `registry/namespace/name@version`, or the path of a directory with a `SKILL.md`.",
         ),
-        optional("limits", Kind::Shape(&LIMITS), "What one run may use."),
+        optional("limits", Kind::Shape(&LIMITS), "What one run may use, however often it is resumed."),
         optional(
             "acl",
             Kind::List(&Kind::Shape(&AGENT_ACL)),
@@ -156,7 +156,7 @@ static TOOL: Shape = Shape {
 
 static LIMITS: Shape = Shape {
     what: "`limits`",
-    doc: "What one run may use.",
+    doc: "What one run may use, however often it is resumed. `weir session resume` gives iterations anew; of everything else it gives what `--budget` says, if an administrator asks.",
     fields: &[
         optional("iterations", Kind::Count, "Rounds of model and tools; 10 by default."),
         optional("usd", Kind::Usd, "Money, in dollars."),

@@ -320,3 +320,44 @@ fn a_living_process_takes_a_decision_up() {
     assert_eq!(ran.code, 0, "{ran}");
     assert_eq!(desk.rings(), 1);
 }
+
+#[test]
+fn nothing_uses_an_approval_up_for_nothing() {
+    let desk = Desk::new();
+    let asked = desk.project.run(&["chat", "helper", "-m", "ring"]);
+    // Both ways to go on are there to paste, and neither of them is the default.
+    for flag in ["--live-writes", "--dry-run"] {
+        let pasted = format!("weir approve [id] {flag}\n");
+        assert!(desk.mask(&asked).contains(&pasted), "{asked}");
+    }
+    let listed = desk.project.lines(&["approvals"]).remove(0);
+    let call = field(&listed, "id");
+    assert_eq!(listed["dry_run"], true);
+    assert_eq!(desk.project.error(&["approve", &call]), (2, "cli::would-pretend".to_owned()));
+    assert_eq!(desk.project.error(&["approve", &call, "--no-run"]), (2, "cli::would-pretend".to_owned()));
+    assert_eq!(desk.project.error(&["approve", &call, "--dry-run", "--live-writes"]).0, 2);
+    assert_eq!(desk.project.lines(&["approvals"]).len(), 1, "it still waits");
+    desk.project.ok(&["approve", &call, "--live-writes"]);
+    assert_eq!(desk.rings(), 1);
+    let (_, calls) = desk.ask("helper", "ring", &[]);
+    assert!(desk.project.ok(&["approve", &calls[0], "--dry-run"]).contains("DRY RUN"));
+    assert_eq!(desk.rings(), 0);
+}
+
+#[test]
+fn an_approval_that_nobody_gives_in_time_expires() {
+    let desk = Desk::new();
+    let rules = "rules:\n  - { id: soon, when: { tool: ring }, then: require_approval, within: 1s }\n";
+    let yaml = std::fs::read_to_string(desk.project.weir.path().join("weir.yaml")).unwrap();
+    desk.project.write("weir.yaml", &format!("{yaml}{rules}"));
+    desk.project.build();
+    let (session, calls) = desk.ask("helper", "ring", &["--live-writes"]);
+    let expired = || desk.project.lines(&["approvals"]).is_empty().then_some(());
+    eventually_or(expired, || "it does not expire".to_owned());
+    assert_eq!(desk.project.payloads(&session, "approval.expired").len(), 1);
+    let late = desk.project.error(&["approve", &calls[0], "--live-writes"]);
+    assert_eq!(late.1, "engine::approval-decided");
+    let told = desk.project.ok(&["session", "resume", &session, "--live-writes"]);
+    assert!(told.contains("nobody approved it in time"), "{told}");
+    assert_eq!(desk.rings(), 0);
+}

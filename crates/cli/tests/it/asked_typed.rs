@@ -111,15 +111,19 @@ fn what_an_inner_agent_asks_is_asked_in_the_chat_with_its_name() {
 
 /// What was asked for as real is not pretended without a word.
 #[test]
-fn who_would_only_pretend_is_warned() {
+fn a_call_that_would_be_a_dry_run_is_approved_for_real_or_as_one_and_never_by_a_plain_yes() {
     let desk = Desk::new();
-    let (_, calls) = desk.ask("helper", "ring", &["--live-writes"]);
+    let (_, _) = desk.ask("helper", "ring", &["--live-writes"]);
     let mut chat = Terminal::run(desk.project.command(&["chat", "helper", "--session", "-1"]));
-    chat.see("this chat would only pretend");
-    say(&mut chat, CHOICE, "l");
-    chat.see("must be approved");
+    chat.see("it would be a dry run, unless you say that it is for real");
+    say(&mut chat, "yes, for [r]eal, [d]ry run", "y");
+    say(&mut chat, "yes, for [r]eal, [d]ry run", "r");
+    chat.see("It said: ring is done");
+    // It was said of that call, and of no other.
+    say(&mut chat, "you › ", "ring");
+    say(&mut chat, "yes, for [r]eal, [d]ry run", "d");
+    chat.see("DRY RUN");
     leave(chat);
-    desk.project.ok(&["approve", &calls[0], "--live-writes"]);
     assert_eq!(desk.rings(), 1);
 }
 

@@ -91,20 +91,20 @@ fn a_decision_is_explained_step_by_step() {
       –    grant      not reached
       –    rules      not reached
       –    stub       not reached
-    looked at: someone · no groups · access write · effect read · risk low · input {}
+    looked at: someone · group:team · access write · effect read · risk low · input {}
     to allow it: call it again with arguments that fit its schema
     "#);
     assert_snapshot!(explain(&["--as", "user:eve", "--tool", "get_time"]), @"
     exit 0
     -- stdout
-    deny by `grant`: someone → helper → get_time
+    deny by `acl`: someone → helper → get_time
       no   acl        `someone` may not talk to agent `helper`
       –    allowlist  not reached
       –    schema     not reached
       –    grant      not reached
       –    rules      not reached
       –    stub       not reached
-    looked at: someone · no groups · access read · effect read · risk low · input {}
+    looked at: someone · no groups · access read · effect read · risk low · no input
     to allow it: an `acl` entry with role `execute` in agents/helper/spec.yaml
     ");
     assert_snapshot!(explain(&["--tool", "bash"]), @"
@@ -117,7 +117,7 @@ fn a_decision_is_explained_step_by_step() {
       –    grant      not reached
       –    rules      not reached
       –    stub       not reached
-    looked at: someone · no groups · input {}
+    looked at: someone · no groups · no input
     to allow it: an entry under `tools` in the agent's spec
     ");
     assert_snapshot!(explain(&["--tool", "bash", "--input", "{"]), @r#"
@@ -354,4 +354,40 @@ fn decided(call: CallId, user: &str, tool: &str, writes: bool, outcome: Verdict,
         bodies.push(failed.into());
     }
     bodies
+}
+
+#[test]
+fn explain_names_the_step_that_decided() {
+    let project = Project::new();
+    project.write(
+        "weir.yaml",
+        "rules:\n  - { id: schema, when: { tool: ring }, then: deny }\ngroups: { staff: [\"user:ada\"] }\n",
+    );
+    project.write("tools/ring.ts", "import { defineTool } from 'weir';\nexport default defineTool({ name: 'ring', description: 'Rings.', parameters: { n: { type: 'integer' } }, execute: async () => 'rung' });\n");
+    project.agent(
+        "lab",
+        "tools: [{ name: tools/ring }]\nacl: [{ principal: \"group:staff\", role: execute }]\n",
+        &json!([{"say": "hello"}]),
+    );
+    let explain = |more: &[&str]| {
+        let ran = project
+            .run(&[&["policy", "explain", "--agent", "lab", "--tool", "ring", "--json"], more].concat());
+        serde_json::from_str::<Value>(&ran.stdout).unwrap_or_else(|_| panic!("{ran}"))
+    };
+    // Who may not talk to the agent does not come as far as grants.
+    let eve = explain(&["--principal", "user:eve"]);
+    assert_eq!((&eve["step"], &eve["rule"]), (&json!("acl"), &json!("acl")), "{eve}");
+    // Arguments that are not given are not held against anybody.
+    let own = explain(&[]);
+    let schema =
+        own["steps"].as_array().unwrap().iter().find(|step| step["step"] == "schema").unwrap().clone();
+    assert_eq!((&schema["answer"], &own["input"]), (&json!("not_checked"), &Value::Null), "{own}");
+    // A rule may be called like a step.
+    assert_eq!((&own["step"], &own["rule"]), (&json!("rules"), &json!("schema")), "{own}");
+    let wrong = explain(&["--input", "{\"n\":\"many\"}"]);
+    assert_eq!((&wrong["step"], &wrong["rule"]), (&json!("schema"), &json!("schema")), "{wrong}");
+    // Groups are told wherever it ends.
+    let ran =
+        project.run(&["policy", "explain", "--agent", "lab", "--tool", "bash", "--principal", "user:ada"]);
+    assert!(ran.stdout.contains("looked at: user:ada · group:staff"), "{ran}");
 }

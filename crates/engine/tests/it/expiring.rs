@@ -70,7 +70,7 @@ async fn whoever_comes_next_brings_an_expiry_about() {
     // To open is enough: nobody has to run the session.
     let late = at(&world, too_late, Adopt::Asked).await;
     assert_eq!(count(&world, &address, "approval.expired").await, 1);
-    assert_eq!(late.engine.all_approvals(None, None, 10).await.unwrap().0, []);
+    assert_eq!(late.engine.all_approvals(None, None, 10).await.unwrap().approvals, []);
     // Nobody can approve it any more, whatever their clock says.
     for clock in [too_late as fn() -> Timestamp, in_time] {
         let process = at(&world, clock, Adopt::Asked).await;

@@ -59,7 +59,8 @@ fn errand(call: CallId) -> Body {
 
 fn allowed(call: CallId) -> Body {
     let because = "of course".to_owned();
-    ToolDecided { call, outcome: Verdict::Allow, rule: None, because, stub: false, saw: None }.into()
+    ToolDecided { call, outcome: Verdict::Allow, rule: None, step: None, because, stub: false, saw: None }
+        .into()
 }
 
 /// Every event that would let something happen, given the question that the session has asked.
@@ -85,14 +86,22 @@ fn hostile(question: &Approval) -> Vec<(&'static str, Body)> {
         ("errand", errand(errand_id)),
         ("errand asked", {
             let (input_hash, rule) = (errand_hash, "r".to_owned());
-            ApprovalRequested { call: errand_id, input_hash, rule, expires: None }.into()
+            ApprovalRequested {
+                call: errand_id,
+                input_hash,
+                rule,
+                expires: None,
+                because: None,
+                escalates: None,
+            }
+            .into()
         }),
         ("errand granted", granted(errand_id, errand_hash, Scope::Session)),
         ("errand allowed", allowed(errand_id)),
         ("errand started", started(errand_id, &errand_id, errand_hash)),
         ("resumed", {
             let owner = weir_journal::mint_owner();
-            SessionResumed { reason: ResumeReason::Asked, owner, budget }.into()
+            SessionResumed { reason: ResumeReason::Asked, owner, budget, keeps_limits: true }.into()
         }),
         ("parked", RunParked { why: Parked::Crashes { count: 3 } }.into()),
         ("halted", SessionHalted { reason: "pause".to_owned(), imported: false }.into()),

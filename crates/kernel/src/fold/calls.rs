@@ -150,7 +150,7 @@ impl Session {
                 let (tool, rule, by) = (call.tool.clone(), rule.clone(), body.by.clone());
                 standing = Some(StandingApproval { tool, rule, by, granted: Some(at.seq) });
             }
-            let escalated = escalates.as_ref().filter(|escalates| ts >= escalates.at);
+            let escalated = escalates.as_ref().filter(|escalates| at.ts >= escalates.at);
             call.escalated_to = escalated.map(|escalates| escalates.to.clone());
             call.edited.clone_from(&body.input);
             call.state = CallState::Granted { by: body.by.clone(), input_hash: call.input_hash() };
