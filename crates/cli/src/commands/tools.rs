@@ -4,7 +4,7 @@ mod call;
 
 use serde::Serialize;
 use weir_engine::provision;
-use weir_tools::{Builtin, Decision, Gate, Kind, Level, Live, Offer, Request, Step};
+use weir_tools::{Builtin, Decision, Gate, Kind, Level, Live, Offer, Request};
 use weir_types::{Effect, Json, Risk, Verdict};
 
 use crate::commands::Context;
@@ -181,6 +181,6 @@ impl Asker<'_> {
 /// Whether it was access that denied, and not a rule that happens to be called `grant`.
 fn lacks_access(decision: &Decision) -> bool {
     decision.verdict == Verdict::Deny
-        && decision.rule.as_deref() == Some(Step::Grant.as_str())
+        && decision.step == Some(weir_types::GateStep::Grant)
         && decision.because.starts_with("grant:")
 }
