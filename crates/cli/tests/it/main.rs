@@ -26,6 +26,7 @@ mod forged;
 mod forking;
 mod full;
 mod gate;
+mod hardened;
 mod hooks;
 mod hostile;
 mod interrupted;
