@@ -6,5 +6,8 @@
 fn the_c_parts_check_their_stacks() {
     let program = std::fs::read(env!("CARGO_BIN_EXE_weir")).unwrap();
     let name = b"__stack_chk_fail\0";
-    assert!(program.windows(name.len()).any(|part| part == name), "no function of the program checks its stack");
+    assert!(
+        program.windows(name.len()).any(|part| part == name),
+        "no function of the program checks its stack"
+    );
 }
