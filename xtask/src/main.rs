@@ -5,6 +5,8 @@ mod dictionary;
 mod fuzz;
 mod layers;
 mod packages;
+#[cfg(test)]
+mod pages;
 mod process;
 mod real_clients;
 mod real_mcp;

@@ -1,6 +1,9 @@
 //! The command line as it is typed. Names stay text here: they are checked by the command, whose errors say more
 //! than a parser's and never echo what could harm a terminal.
 
+#[cfg(test)]
+mod reference;
+
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
