@@ -53,7 +53,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Outcome {
     suite.command("build", minutes(20), build);
     let mut test = Command::new(nextest());
     test.args(tests).args(["--profile", if args.quick { "quick" } else { "default" }]);
-    suite.command("tests", minutes(15), test);
+    suite.command("tests", minutes(25), test);
     suite.real_model(args, &nextest());
     suite.real_mcp(args, &nextest());
     suite.real_clients(args, &nextest());
