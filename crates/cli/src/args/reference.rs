@@ -103,5 +103,8 @@ fn the_page_about_the_command_line_is_what_the_parser_takes() {
         std::fs::write(&file, &page).unwrap();
     }
     let kept = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(kept == page, "docs/commands.md is old: run WEIR_BLESS=1 cargo nextest run -p weir-cli reference");
+    assert!(
+        kept == page,
+        "docs/commands.md is old: run WEIR_BLESS=1 cargo nextest run -p weir-cli reference"
+    );
 }

@@ -147,7 +147,7 @@ fn every_mistake_is_shown_with_its_line() {
     let document: serde_json::Value = serde_json::from_str(&failed.stdout).unwrap();
     let codes: Vec<_> =
         document["diagnostics"].as_array().unwrap().iter().map(|each| each["code"].clone()).collect();
-    assert_eq!((failed.code, failed.stderr.as_str(), codes.len()), (2, "", 5), "{codes:?}");
+    assert_eq!((failed.code, failed.stderr.as_str(), codes.len()), (2, "", 6), "{codes:?}");
     assert!(!weir.data().join("build").exists());
 }
 

@@ -117,7 +117,7 @@ fn a_decision_is_explained_step_by_step() {
       –    grant      not reached
       –    rules      not reached
       –    stub       not reached
-    looked at: someone · no groups · no input
+    looked at: someone · group:admin · no input
     to allow it: an entry under `tools` in the agent's spec
     ");
     assert_snapshot!(explain(&["--tool", "bash", "--input", "{"]), @r#"

@@ -229,7 +229,10 @@ async fn there_is_room_for_so_many() {
     let mut some = [0; 12];
     within("the first is served", first.read_exact(&mut some)).await.unwrap();
     assert_eq!(&some, b"HTTP/1.1 200");
+    // Only the health of the server is told without a place.
     let bytes = request(&server, "GET /health", "", "");
+    assert_eq!(status(&raw(&server, &bytes).await), 200);
+    let bytes = request(&server, "GET /agents", "", "");
     let second = raw(&server, &bytes);
     tokio::pin!(second);
     assert!(tokio::time::timeout(Duration::from_millis(300), &mut second).await.is_err(), "the second waits");

@@ -93,6 +93,6 @@ async fn a_project_that_begins_with_a_mistake_is_waited_for() {
 #[test]
 fn a_directory_without_a_project_is_told_apart_from_an_unfinished_one() {
     let ran = Project::empty().serve_as(&["run"]).refused();
-    assert_eq!(ran.code, 1);
+    assert_eq!(ran.code, 2);
     assert!(ran.stderr.contains("cli::no-project") && ran.stderr.contains("weir init"), "{}", ran.stderr);
 }

@@ -157,7 +157,7 @@ fn plain(text: &str) -> String {
         (r"[0-9a-f]{64}", "<hash>"),
         (r"[0-9A-HJKMNP-TV-Z]{26}", "<ulid>"),
         (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "<time>"),
-        (r#""(created|created_at|duration_ms|micros|prompt|request)":"?[0-9a-z]+"?"#, "<number>"),
+        (r#""(created|created_at|duration_ms|held_us|micros|prompt|request)":"?[0-9a-z]+"?"#, "<number>"),
         (r#""(next)":"[A-Za-z0-9_-]+""#, "<next>"),
     ];
     patterns.iter().fold(text.to_owned(), |text, (pattern, with)| {

@@ -1,6 +1,5 @@
 //! What people decide about calls: who may, what a yes covers, and what is not one.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use weir_engine::{Address, Adopt, Answered, Approval, Engine, EngineError, Pretence, StopReason};
@@ -442,9 +441,12 @@ async fn a_halted_session_can_be_told_nothing() {
 
 /// The export of a session as somebody could make it up: its events and more, with chains that are right.
 pub(crate) async fn forged(world: &World, address: &Address, more: Vec<Body>) -> Vec<u8> {
-    // Blobs have the names of what they hold: the same prompts are the same blobs.
-    let other = World { blobs: Arc::clone(&world.blobs), ..World::new() };
+    let other = World::new();
     for event in world.events(address).await {
+        for hash in &event.refs {
+            let content = world.blobs.get_bytes(*hash, 1 << 20).await.unwrap();
+            other.blobs.put_bytes(content).await.unwrap();
+        }
         let new = NewEvent::new(event.kind, event.payload)
             .with_meta(event.meta)
             .with_refs(event.refs)
@@ -510,7 +512,7 @@ async fn a_yes_that_was_imported_is_none() {
         let lines = forged(&origin, &address, more).await;
         // Into a journal that does not know the session, where a command goes on with it; into one where a server is.
         for adopt in [Adopt::Asked, Adopt::All] {
-            let world = World { blobs: Arc::clone(&origin.blobs), ..careful() };
+            let world = careful();
             let server = world.start_with(Fuse::default(), |options| options.adopt = adopt).await;
             import(&*world.journal, &*world.blobs, &mut lines.as_slice()).await.unwrap();
             refuses_what_it_brought(&world, &server, &address, name).await;

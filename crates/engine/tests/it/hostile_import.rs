@@ -120,7 +120,7 @@ fn hostile(question: &Approval) -> Vec<(&'static str, Body)> {
 async fn expect_no_authority(origin: &World, question: &Approval, name: &str, more: Vec<Body>) {
     let address = &question.address;
     let lines = forged(origin, address, more).await;
-    let world = World { blobs: std::sync::Arc::clone(&origin.blobs), ..careful() };
+    let world = careful();
     import(&*world.journal, &*world.blobs, &mut lines.as_slice()).await.unwrap();
     let process = world.start().await;
     let outcome = process.engine.settle(address).await.unwrap();

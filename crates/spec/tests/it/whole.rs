@@ -64,7 +64,7 @@ fn places_are_where_things_are_written() {
     };
     assert_eq!(written(spec.model.span), ("own", 2, 8));
     assert_eq!(written(spec.tools[2].name.span), ("weir://researcher", 14, 13));
-    assert_eq!(written(spec.limits.usd.as_ref().unwrap().span), ("0.50", 30, 32));
+    assert_eq!(written(spec.limits.usd.as_ref().unwrap().span), ("0.50", 32, 32));
 }
 
 #[test]

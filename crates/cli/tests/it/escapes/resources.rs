@@ -281,7 +281,11 @@ async fn check(resource: &Resource, processes: u64) {
     let ran = lab.try_run(&command(resource, processes, &marker), DEADLINE / 2).await.unwrap();
     let said = format!("{told}: {ran:?} {} {}", ran.stdout.text(), ran.stderr.text());
     match resource.fate {
-        Fate::Stopped(stop) => assert_eq!(ran.end, End::Stopped(stop), "{said}"),
+        // On a busy machine the look at the memory may come before the look at another count: both are bounds.
+        Fate::Stopped(stop) => {
+            let ends = [End::Stopped(stop), End::Stopped(Stop::Memory)];
+            assert!(ends.contains(&ran.end), "{said}");
+        }
         Fate::AtMost(most) => {
             assert_eq!(ran.end, End::Exited(0), "{said}");
             let taken: Vec<u64> = ran.stdout.text().lines().map(|line| line.parse().unwrap()).collect();
