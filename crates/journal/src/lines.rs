@@ -123,6 +123,13 @@ pub fn to_view(event: &Event, positions: Positions) -> String {
     written(event, positions, json(&event.payload))
 }
 
+/// An event as one line of JSON for programs that read it. Line breaks between the parts of a JSON payload become spaces;
+/// the payload's bytes are not kept as in [`to_line`], its value is.
+pub fn to_view_line(event: &Event, positions: Positions) -> String {
+    let payload = json(&event.payload).map(|text| text.trim().replace(['\n', '\r'], " "));
+    written(event, positions, payload.as_deref())
+}
+
 fn written(event: &Event, positions: Positions, payload: Option<&str>) -> String {
     let mut line = Object { text: String::with_capacity(event.payload.len() + 512) };
     if positions == Positions::Shown {

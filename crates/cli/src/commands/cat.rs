@@ -149,7 +149,7 @@ impl Printer {
 
     fn print(&self, event: &Event, out: &mut Out) -> Outcome {
         if out.json {
-            return out.json_line(&lines::to_line(event, lines::Positions::Shown));
+            return out.json_line(&lines::to_view_line(event, lines::Positions::Shown));
         }
         let (seq, ts) = (format!("{:>6}", event.seq.0), event.ts.to_string());
         let kind = show::pad(event.kind.as_str(), self.kind_columns);

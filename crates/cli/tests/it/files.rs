@@ -112,3 +112,17 @@ fn a_journal_that_is_a_directory() {
     let ran = weir.run(&["append", "--stream", "s", "--kind", "a.b", "--json"]);
     assert_eq!(ran.error(), (1, "journal::storage".to_owned()));
 }
+
+/// More events than one page has: each changed file is one.
+#[test]
+fn a_call_that_changes_more_files_than_a_page_has_events_has_a_result() {
+    let weir = crate::weir::Weir::new();
+    weir.write(
+        "agents/helper/spec.yaml",
+        "name: helper\nmodel: offline/echo\ntools: [{ name: bash, access: write }]\n",
+    );
+    let input = serde_json::json!({"command": "for i in $(seq 1100); do echo $i > f$i; done; echo made"});
+    let called = weir.json(&["tools", "call", "helper", "bash", &input.to_string()]);
+    assert_eq!(called["changed_files"].as_array().unwrap().len(), 1_100);
+    assert!(called["text"].as_str().unwrap().contains("made"), "{}", called["text"]);
+}

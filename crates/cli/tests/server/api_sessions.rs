@@ -367,3 +367,13 @@ async fn nobody_approves_their_own_where_four_eyes_are_wanted() {
         "it still waits"
     );
 }
+
+#[tokio::test]
+async fn the_status_of_an_agent_names_the_tools_that_the_command_line_lists() {
+    let project = Project::new();
+    let server = project.serve().start().await;
+    let status = server.get("/agents/helper/status").await.ok();
+    let listed: Vec<Value> =
+        project.lines(&["tools", "list", "helper"]).iter().map(|tool| tool["name"].clone()).collect();
+    assert_eq!(status["tools"], json!(listed));
+}

@@ -208,3 +208,14 @@ proptest! {
         let _ = parse(&bytes);
     }
 }
+
+#[test]
+fn a_reader_sees_json_whatever_lines_it_was_written_on() {
+    let event = event("{\"a\": \"one\\ntwo\",\r\n \"b\": [1,\n 2]}\n");
+    assert!(to_line(&event, Positions::Shown).contains("payload_base64"));
+    let line = to_view_line(&event, Positions::Shown);
+    assert_eq!(line.lines().count(), 1);
+    let view: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(view["payload"], serde_json::json!({"a": "one\ntwo", "b": [1, 2]}));
+    assert!(view.get("payload_base64").is_none());
+}

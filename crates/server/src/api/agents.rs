@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_spec::manifest;
+use weir_tools::Builtin;
 
 use crate::access;
 use crate::app::App;
@@ -77,6 +78,8 @@ async fn agent_status(
     let build = access::agent(&app, &caller, &name)?;
     let Some(agent) = build.manifest.agents.get(&name) else { return Err(Error::missing("agent")) };
     let tools = agent.tools.iter().map(|tool| tool.name.clone());
+    // Every agent may read on in its long results.
+    let tools = tools.chain([Builtin::ResultRead.name().to_owned()]);
     Ok(Json(AgentStatus {
         description: description(agent),
         model: agent.model.clone(),
