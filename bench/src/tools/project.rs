@@ -103,6 +103,7 @@ impl Project {
             depth: 0,
             agent: AGENT,
             principal: PRINCIPAL,
+            groups: &[],
             approved_by: None,
         };
         let decision = self.toolbox().authorize(&asked);
@@ -114,6 +115,7 @@ impl Project {
             session: self.session,
             branch: self.branch.clone(),
             principal: PRINCIPAL.to_owned(),
+            groups: Vec::new(),
             tool: tool.to_owned(),
             input: input.clone(),
             key: call.to_string(),

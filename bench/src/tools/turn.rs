@@ -83,6 +83,7 @@ async fn engine(
         agents: Arc::new(One(Arc::new(runnable))),
         owners: Arc::new(LockFiles::register(&project.directory.join("owners").join(name))?),
         options: Options::default(),
+        seal: weir_engine::SnapshotSeal::in_memory()?,
     };
     Ok(Engine::start(setup).await?)
 }
