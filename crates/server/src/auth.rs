@@ -2,7 +2,7 @@
 //!
 //! A credential that is there must be good: what is wrong with it is never made up for by another one, nor by being local. The
 //! one exception is a loopback listener without authentication: its owner's clients may send what they were made to send. Other
-//! users of the machine are told apart by the kernel ([`peer`]), and need a token there.
+//! users of the machine are told apart by the kernel (module `peer`), and need a token there.
 
 mod jwt;
 mod keys;
