@@ -51,6 +51,13 @@ impl StorageWatch {
         }
     }
 
+    /// Tells what is left to tell when the work is done: it may be done in the moment in which the storage came back.
+    pub(crate) fn finish(&mut self, out: &Out) {
+        if self.trouble().is_some() != self.is_told {
+            self.tell(out);
+        }
+    }
+
     /// Does some work of the engine's, and tells when the storage keeps it waiting. Ctrl-C ends it.
     pub(crate) async fn during<T>(
         &mut self,
@@ -62,7 +69,10 @@ impl StorageWatch {
         loop {
             tokio::select! {
                 biased;
-                done = &mut work => return Ok(done?),
+                done = &mut work => {
+                    self.finish(out);
+                    return Ok(done?);
+                }
                 () = self.changed() => self.tell(out),
                 _ = &mut interrupted => return Err(self.stopped()),
             }

@@ -150,6 +150,9 @@ impl<'h> Talk<'h> {
         }
         let turn = self.follow(engine, &mut updates, &mut storage, &mut live, out).await;
         live.end(out)?;
+        if turn.is_ok() {
+            storage.finish(out);
+        }
         self.servers = live.servers();
         turn
     }
