@@ -44,6 +44,19 @@ fn a_list_has_first_words_cost_and_local_time() {
     );
 }
 
+/// Each file that a session begins with is an event before its first message.
+#[test]
+fn first_words_are_shown_behind_any_number_of_files() {
+    let weir = project();
+    for n in 0..40 {
+        weir.write(&format!("given/f{n}"), "x");
+    }
+    weir.ok(&["chat", "helper", "--files", "given", "-m", "hello behind forty files"]);
+    let listed = weir.ok(&["session", "list"]);
+    assert!(listed.lines().nth(1).unwrap().ends_with("hello behind forty files"), "{listed}");
+    assert_eq!(weir.json(&["session", "list"])["subject"], "hello behind forty files");
+}
+
 #[test]
 fn children_stand_under_the_session_they_work_for() {
     let desk = Desk::new();

@@ -157,6 +157,23 @@ scenarios:
     assert_eq!(passed, [(false.into(), 4), (false.into(), 1), (false.into(), 1), (true.into(), 0)]);
 }
 
+/// Streams of other kinds, however many, do not hide the session of a recording.
+#[test]
+fn the_session_of_a_recording_is_found_among_many_streams() {
+    let weir = project();
+    weir.say("What time is it?");
+    for n in 0..21 {
+        weir.ok(&["append", "--stream", &format!("note-{n}"), "--kind", "note.added"]);
+    }
+    std::fs::create_dir_all(weir.path().join("tests/recordings")).unwrap();
+    weir.ok(&["export", "-o", "tests/recordings/clock.jsonl"]);
+    weir.write(
+        "tests/recorded.yaml",
+        "agent: helper\nmodel: recorded/clock\nscenarios:\n  - name: as recorded\n    steps: [{ say: \"What time is it?\", expect: { calls: [get_time] } }]\n",
+    );
+    weir.ok(&["test"]);
+}
+
 #[test]
 fn a_recorded_session_is_a_test() {
     let weir = project();

@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use weir_engine::Address;
 use weir_journal::{Journal, ListFilter, Listed, Status};
-use weir_kernel::Body;
+use weir_kernel::{Body, kind};
 use weir_types::{BranchName, Seq, SessionId, Timestamp, Usage, text_of};
 
 use crate::commands::Context;
@@ -22,9 +22,6 @@ const ROWS_DEFAULT: usize = 50;
 /// How much of a title or of the first message a person is shown.
 const TITLE_COLUMNS: usize = 60;
 const SUBJECT_WORDS_MAX: usize = 12;
-
-/// The first message is among the first events, after the files that a session begins with.
-const FIRST_EVENTS: usize = 32;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -189,7 +186,6 @@ fn is_utc(zone: &TimeZone) -> bool {
 }
 
 /// How a session began.
-#[derive(Default)]
 struct Beginning {
     /// The first words of the first message.
     subject: Option<String>,
@@ -198,28 +194,31 @@ struct Beginning {
 }
 
 impl Beginning {
-    /// As far as it can be read: what is damaged is told elsewhere.
+    /// As far as it can be read: what is damaged is told elsewhere. Any number of events may stand before the first message, such
+    /// as the files that a session begins with.
     async fn read(journal: &impl Journal, address: &Address) -> Self {
-        let events = journal.read(&address.branch_id(), Seq(0), FIRST_EVENTS).await.unwrap_or_default();
-        let mut beginning = Self::default();
-        for event in &events {
-            match Body::decode(&event.kind, &event.payload) {
-                Ok(Some(Body::SessionCreated(created))) => {
-                    let parent = created.parent;
-                    beginning.parent =
-                        parent.map(|parent| Address { session: parent.session, branch: parent.branch });
-                }
-                Ok(Some(Body::UserMessage(said))) => {
-                    let text = text_of(&said.content);
-                    let words: Vec<&str> = text.split_whitespace().take(SUBJECT_WORDS_MAX).collect();
-                    beginning.subject = Some(shorten(&words.join(" "), TITLE_COLUMNS).into_owned());
-                    break;
-                }
-                _ => {}
+        let parent = match first_of(journal, address, "session.created").await {
+            Some(Body::SessionCreated(created)) => created.parent,
+            _ => None,
+        };
+        let subject = match first_of(journal, address, "user.message").await {
+            Some(Body::UserMessage(said)) => {
+                let text = text_of(&said.content);
+                let words: Vec<&str> = text.split_whitespace().take(SUBJECT_WORDS_MAX).collect();
+                Some(shorten(&words.join(" "), TITLE_COLUMNS).into_owned())
             }
-        }
-        beginning
+            _ => None,
+        };
+        let parent = parent.map(|parent| Address { session: parent.session, branch: parent.branch });
+        Self { subject, parent }
     }
+}
+
+/// The first event of a kind, if it can be read.
+async fn first_of(journal: &impl Journal, address: &Address, name: &'static str) -> Option<Body> {
+    let page = journal.by_kind(&address.branch_id(), &kind(name), Seq(0), 1).await.ok()?;
+    let event = page.first()?;
+    Body::decode(&event.kind, &event.payload).ok().flatten()
 }
 
 fn view<'a>(address: &'a Address, listed: &'a Listed) -> View<'a> {

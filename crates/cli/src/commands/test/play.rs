@@ -20,7 +20,7 @@ use weir_journal::{Journal, MemoryJournal, PAGE_MAX};
 use weir_kernel::{Agent, Body};
 use weir_models::{Model, Recorded, Replay};
 use weir_spec::{Diagnostic, Scenario, TestModel, TestSpec};
-use weir_types::{Block, BranchId, Explain, Fault, Hash, NanoUsd, Seq, Wire};
+use weir_types::{Block, BranchId, Explain, Fault, Hash, NanoUsd, Seq, SessionId, Wire};
 
 use super::judge::{Happened, judge};
 use crate::agents::{self, AgentError};
@@ -33,8 +33,8 @@ use crate::workbench::{ToolArgs, Workbench};
 /// How long an engine may take to let go of its session.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Most streams of a recording that are looked at for the session.
-const STREAMS_MAX: usize = 100;
+/// How many streams of a recording are looked at together.
+const STREAMS_AT_ONCE: usize = 20;
 
 /// What the scenarios of a file are played with.
 pub(super) struct Stage<'a> {
@@ -287,11 +287,18 @@ async fn recording(path: PathBuf) -> Outcome<Vec<Recorded>> {
     let journal = MemoryJournal::new(blobs.clone());
     let imported = transfer::restore(&journal, &*blobs, &mut Cursor::new(bytes)).await;
     imported.map_err(|source| StageError::Import { path: path.clone(), source })?;
-    let streams = journal.streams(None, STREAMS_MAX).await?;
-    let sessions: Vec<_> = streams
-        .iter()
-        .filter_map(|stream| stream.stream.as_str().strip_prefix("session:")?.parse().ok())
-        .collect();
+    let (mut sessions, mut after) = (Vec::new(), None);
+    loop {
+        let page = journal.streams(after.take(), STREAMS_AT_ONCE).await?;
+        let ids = page
+            .iter()
+            .filter_map(|stream| stream.stream.as_str().strip_prefix("session:")?.parse::<SessionId>().ok());
+        sessions.extend(ids);
+        match page.last() {
+            Some(last) if page.len() == STREAMS_AT_ONCE => after = Some(last.stream.clone()),
+            _ => break,
+        }
+    }
     let [session] = sessions[..] else {
         return Err(StageError::Sessions { path, sessions: sessions.len() }.into());
     };
