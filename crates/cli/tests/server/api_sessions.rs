@@ -92,6 +92,8 @@ async fn what_cannot_be_said_is_told() {
             "{body}"
         );
     }
+    let lane = server.post("/agents/helper/chat", &json!({"message": "x", "lane": "managed"})).await;
+    assert!(lane.text().contains("there is no lane `managed`"), "{}", lane.text());
     let plain = server.request(Method::POST, "/agents/helper/chat").body("{\"message\":\"x\"}");
     assert_eq!(Answer::to(plain).await.error().0, 415);
     let huge = json!({"message": "x".repeat(5_000_000)});

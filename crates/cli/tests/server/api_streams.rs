@@ -179,7 +179,10 @@ async fn blobs_have_the_names_they_deserve() {
     );
     assert_eq!(put(&server, "/blobs", b"").await.ok()["bytes"], 0);
     for name in ["0".repeat(64), "zz".to_owned(), "..%2f..%2fetc".to_owned()] {
-        assert_eq!(server.get(&format!("/blobs/{name}")).await.error(), (404, "server::not-found".into()));
+        let missing = server.get(&format!("/blobs/{name}")).await;
+        assert_eq!(missing.error(), (404, "server::not-found".into()));
+        // No list has it: an event that refers to it does.
+        assert!(missing.text().contains("`refs` of an event"), "{}", missing.text());
     }
     // An event that refers to it.
     let hash = &first["hash"];

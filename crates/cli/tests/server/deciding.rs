@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::kit::{Project, Server};
+use crate::kit::{Person, Project, Server, token};
 use crate::mcp::Mcp;
 
 /// A server over the same data that only pretends to write.
@@ -86,4 +86,69 @@ async fn nobody_is_asked_over_mcp_about_a_call_that_would_only_pretend() {
     assert_eq!(reply.result()["structuredContent"]["approvals"][0]["id"], turn["approvals"][0]["id"]);
     assert!(reply.words().contains("waits for approval"), "{}", reply.words());
     assert_eq!(granted(&project, session), 0, "it still waits");
+}
+
+/// `null` would be taken for a field that is left out.
+#[tokio::test]
+async fn null_is_no_approval_of_the_original_arguments() {
+    let project = Project::new();
+    let server = project.serve().start().await;
+    let turn = server.post("/agents/careful/chat", &json!({"message": "refund 5"})).await.ok();
+    let session = turn["session"].as_str().unwrap();
+    let path = format!("/sessions/{session}/approvals/{}", turn["approvals"][0]["id"].as_str().unwrap());
+    let refused = server.post(&path, &json!({"decision": "allow", "input": null})).await;
+    assert_eq!(refused.error(), (400, "engine::approval-edit".into()), "{}", refused.text());
+    assert_eq!(granted(&project, session), 0, "it still waits");
+    server.post(&path, &json!({"decision": "allow"})).await.ok();
+    server.until(session, "idle").await;
+}
+
+/// What is approved is what happens: a dry run only where it was asked for, and never where the call would really happen.
+#[tokio::test]
+async fn a_dry_run_is_approved_by_those_who_ask_for_one() {
+    let project = Project::new();
+    let server = project.serve().start().await;
+    let turn = server.post("/agents/careful/chat", &json!({"message": "refund 5"})).await.ok();
+    let session = turn["session"].as_str().unwrap();
+    let path = format!("/sessions/{session}/approvals/{}", turn["approvals"][0]["id"].as_str().unwrap());
+    let dry = json!({"decision": "allow", "dry_run": true});
+    assert_eq!(server.post(&path, &dry).await.error(), (409, "engine::would-happen".into()));
+    assert_eq!(granted(&project, session), 0, "it still waits");
+    let server = pretending(server).await;
+    server.post(&path, &dry).await.ok();
+    server.until(session, "idle").await;
+    let completed =
+        project.events(session).into_iter().find(|event| event["kind"] == "tool.completed").unwrap();
+    assert_eq!(completed["payload"]["stub"], true, "{completed}");
+}
+
+/// A call that nobody decided about for a while is there for the group that it was escalated to, and for nobody else.
+#[tokio::test]
+async fn the_group_that_a_call_was_escalated_to_sees_and_decides_it() {
+    let project = Project::new();
+    let text = |name: &str| std::fs::read_to_string(project.path().join(name)).unwrap();
+    let spec = text("agents/careful/spec.yaml")
+        .replace("approval: always", "approval: always\n    escalate: { to: \"group:night\", after: 1ms }");
+    project.write("agents/careful/spec.yaml", &spec);
+    let groups = "groups:\n  night: [\"user:eve\"]\n";
+    project.write("weir.yaml", &text("weir.yaml").replace("groups:\n", groups));
+    project.build();
+    let [alices, eves, mallorys] =
+        ["user:alice", "user:eve", "user:mallory"].map(|who| token(&project, who, &[]));
+    let server = project.serve().arg("--auth-tokens").start().await;
+    let person = |token: &str| Person::new(&server, token);
+    let (alice, eve, mallory) = (person(&alices), person(&eves), person(&mallorys));
+    let turn = alice.post("/agents/careful/chat", &json!({"message": "refund 5"})).await.ok();
+    let session = turn["session"].as_str().unwrap();
+    let call = &turn["approvals"][0]["id"];
+    let path = format!("/sessions/{session}/approvals/{}", call.as_str().unwrap());
+    let yes = json!({"decision": "allow"});
+    assert_eq!(eve.get("/approvals").await.ok()["approvals"][0]["id"], *call);
+    assert_eq!(mallory.get("/approvals").await.ok()["approvals"], json!([]));
+    assert_eq!(mallory.post(&path, &yes).await.error().0, 404);
+    assert_eq!(eve.get(&format!("/sessions/{session}")).await.error().0, 404, "the rest of it is not hers");
+    eve.post(&path, &yes).await.ok();
+    alice.until(session, "idle").await;
+    assert_eq!(granted(&project, session), 1);
+    assert_eq!(eve.post(&path, &yes).await.error().0, 404, "it waits no more");
 }

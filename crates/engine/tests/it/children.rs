@@ -79,8 +79,13 @@ async fn a_child_cannot_use_more_than_its_parent_has_left() {
     assert_eq!(outcome.stop, StopReason::Budget, "{outcome:?}");
     let state = world.state(&address).await;
     assert_eq!(state.totals.model_calls, 7);
-    let failed = conversation(&state).into_iter().filter(|line| line.contains("paused")).count();
-    assert_eq!(failed, 2, "{:?}", conversation(&state));
+    let failed: Vec<_> = conversation(&state).into_iter().filter(|line| line.contains("paused")).collect();
+    assert_eq!(failed.len(), 2, "{:?}", conversation(&state));
+    // Which session lacks how much is said where somebody reads it: its own, not the caller's.
+    for call in state.all_calls() {
+        let resume = format!("`weir session resume {} --budget model_calls=", call.child.unwrap());
+        assert!(failed.iter().any(|line| line.contains(&resume)), "{resume}: {failed:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

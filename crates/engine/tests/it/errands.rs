@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use weir_engine::{Address, Adopt, Became, Called, Engine, Errand, Pretence, StopReason};
-use weir_journal::Status;
-use weir_kernel::Outcome;
-use weir_types::{Block, Explain, Json};
+use weir_journal::{NewEvent, Part, Status};
+use weir_kernel::{About, Outcome};
+use weir_types::{Block, BranchId, Explain, Json};
 
 use crate::approving::{no, yes};
 use crate::kit::*;
@@ -308,4 +308,27 @@ async fn whoever_runs_the_session_does_its_errands() {
     let called = call(&other.engine, &address, "look", Some("k")).await;
     assert_eq!(called.result, done(r#"look {"n":1}"#));
     assert_eq!(one.engine.settle(&address).await.unwrap().answer.as_deref(), Some("done"));
+}
+
+/// Each file that a call changes is an event of it: more of them than a page has stand before its result.
+#[tokio::test(start_paused = true)]
+async fn a_result_is_found_behind_any_number_of_events_of_its_call() {
+    let world = world();
+    let process = world.start().await;
+    let address = begun(&process.engine, "hi").await;
+    let crowd = async {
+        let started = world.until(&address, "tool.started").await;
+        let about = About { causation: started.meta.causation(), ..About::default() }.encode().unwrap();
+        let event = || {
+            let payload = br#"{"path":"f"}"#.to_vec();
+            NewEvent::new("note.added".parse().unwrap(), payload).with_meta(about.clone())
+        };
+        for _ in 0..11 {
+            let part =
+                Part::new(BranchId::main("notes".parse().unwrap()), (0..100).map(|_| event()).collect());
+            world.journal.append(vec![part]).await.unwrap();
+        }
+    };
+    let (called, ()) = tokio::join!(call(&process.engine, &address, "slow", None), crowd);
+    assert_eq!(called.result, done(r#"slow {"n":1}"#));
 }

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_engine::{Address, Adopt, Pretence, StopReason};
-use weir_types::{Escalate, Explain, Timestamp};
+use weir_journal::{Attrs, NewEvent, Part, Status};
+use weir_types::{Escalate, Explain, SessionId, Timestamp};
 
 use crate::approving::yes;
 use crate::kit::*;
@@ -192,4 +193,24 @@ async fn nothing_uses_an_approval_up_for_nothing() {
     approve(Pretence::Wanted).await.unwrap();
     process.engine.settle(&address).await.unwrap();
     assert_eq!(count(&world, &address, "approval.granted").await, 1);
+}
+
+/// A server goes through all that is due, however many sessions stay due because they cannot be run.
+#[tokio::test(start_paused = true)]
+async fn an_expiry_is_noticed_behind_a_page_of_sessions_that_cannot_be_run() {
+    let world = world();
+    static AHEAD: AtomicU64 = AtomicU64::new(0);
+    let clock = || later(AHEAD.load(Ordering::SeqCst));
+    for n in 1..=weir_journal::PAGE_MAX as u128 {
+        let event = NewEvent::new("note.added".parse().unwrap(), b"{}".to_vec());
+        let attrs = Attrs { due: Some(Timestamp::default()), ..Attrs::new(Status::Waiting) };
+        let branch = Address::main(SessionId::from_u128(n)).branch_id();
+        let part = Part { attrs: Some(attrs), ..Part::new(branch, vec![event]) };
+        world.journal.append(vec![part]).await.unwrap();
+    }
+    let address = asked(&world).await;
+    let _server = at(&world, clock, Adopt::All).await;
+    AHEAD.store(2 * HOUR, Ordering::SeqCst);
+    world.until(&address, "run.finished").await;
+    assert_eq!(count(&world, &address, "approval.expired").await, 1);
 }

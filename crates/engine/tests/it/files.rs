@@ -1,6 +1,8 @@
 //! Files of a session: changed by tools, part of its events, forked with it, and exact at every event.
 
 use weir_engine::{Address, StopReason};
+use weir_journal::{NewEvent, Part};
+use weir_kernel::{Body, MemoryStored};
 use weir_tools::Builtin;
 use weir_types::{Json, Seq};
 
@@ -264,4 +266,39 @@ async fn many_changes_fold_the_same_with_and_without_a_snapshot() {
     let then = process.engine.files(&address, Some(seq)).await.unwrap();
     let now = process.engine.files(&address, None).await.unwrap();
     assert_eq!((then, now.len()), (first, 703));
+}
+
+/// Only the newest notes are searched. How many older ones there are is said, and storing one of them again replaces it.
+#[tokio::test(start_paused = true)]
+async fn notes_beyond_those_that_are_searched_are_counted_and_replaced() {
+    let world = World::new();
+    let oldest = Json::of(&serde_json::json!({ "title": "Note 0", "text": "The door is blue." }));
+    let query = Json::of(&serde_json::json!({ "query": "door" }));
+    let replies = vec![
+        calling(on_user("store", ""), &[("memory_store", oldest.as_str())]),
+        calling(on_user("search", ""), &[("memory_search", query.as_str())]),
+        on_tool("memory_store", "{{result}}"),
+        on_tool("memory_search", "{{result}}"),
+    ];
+    let offers = vec![builtin(Builtin::MemoryStore), builtin(Builtin::MemorySearch)];
+    world.equip("author", replies, offers, |_, _| {});
+    let hash = world.blobs.put_bytes("The door is red.".into()).await.unwrap().hash;
+    let note = |n: usize| {
+        let (doc, title) = (format!("note-{n}"), format!("Note {n}"));
+        let body: Body = MemoryStored { doc, title, tags: Vec::new(), hash }.into();
+        NewEvent::new("memory.stored".parse().unwrap(), body.encode().unwrap())
+    };
+    let memory = weir_types::BranchId::main("engine:memory:author:user:test".parse().unwrap());
+    for first in (0..2_003).step_by(500) {
+        let notes = (first..2_003.min(first + 500)).map(note).collect();
+        world.journal.append(vec![Part::new(memory.clone(), notes)]).await.unwrap();
+    }
+    let process = world.start().await;
+    let address = process.engine.new_address();
+    let answer = async || process.engine.settle(&address).await.unwrap().answer.unwrap();
+    process.engine.begin(&address, new("author"), said("search")).await.unwrap();
+    let found = answer().await;
+    assert!(found.ends_with("; 3 older notes were not searched]"), "{found}");
+    process.engine.say(&address, said("store")).await.unwrap();
+    assert_eq!(answer().await, "replaced the note `note-0`");
 }

@@ -248,3 +248,35 @@ fn size(path: &std::path::Path) -> u64 {
     };
     entries.map(of).sum()
 }
+
+/// For a collector, no event refers to any blob.
+struct Unused;
+
+impl weir_blobs::Live for Unused {
+    fn is_live(
+        &self,
+        _hash: weir_types::Hash,
+    ) -> futures_util::future::BoxFuture<'_, Result<bool, Box<dyn std::error::Error + Send + Sync>>> {
+        Box::pin(async { Ok(false) })
+    }
+}
+
+/// A process that has stored a prompt once does not store it again. If it was collected meanwhile, it does.
+#[tokio::test(start_paused = true)]
+async fn a_prompt_that_was_collected_is_stored_again() {
+    let world = chatty();
+    let process = world.start().await;
+    let address = process.engine.new_address();
+    talk(&process, &address, 1).await;
+    let all = weir_blobs::Sweep { grace: Duration::ZERO, dry_run: false };
+    let swept = world.blobs.sweep(&Unused, all).await.unwrap();
+    assert!(swept.removed > 0, "{swept:?}");
+    process.engine.say(&address, said("and now?")).await.unwrap();
+    assert_eq!(process.engine.settle(&address).await.unwrap().stop, StopReason::End);
+    let events = world.events(&address).await;
+    let asked = events.iter().rfind(|event| event.kind.as_str() == "model.requested").unwrap();
+    assert!(!asked.refs.is_empty());
+    for hash in &asked.refs {
+        assert!(world.blobs.stat(*hash).await.unwrap().is_some(), "{hash}");
+    }
+}

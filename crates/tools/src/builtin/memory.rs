@@ -177,6 +177,7 @@ pub(super) async fn search(running: &Running) -> Result<Done, Failed> {
 fn left_out(older: usize) -> String {
     match older {
         0 => String::new(),
+        1 => "; 1 older note was not searched".to_owned(),
         older => format!("; {} were not searched", counted(older, "older note")),
     }
 }
