@@ -18,6 +18,8 @@ use crate::Outcome;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Layer {
     Base,
+    /// What several crates need and no library does as they need it.
+    Floor,
     Ports,
     Adapters,
     Services,
@@ -30,6 +32,7 @@ enum Layer {
 
 const MAP: &[(Layer, &[&str])] = &[
     (Layer::Base, &["types"]),
+    (Layer::Floor, &["support"]),
     (Layer::Ports, &["journal", "blobs"]),
     (Layer::Adapters, &["journal-sqlite", "journal-postgres"]),
     (

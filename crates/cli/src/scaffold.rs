@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use weir_support::new_file::{Existing, plain};
 use weir_types::{Explain, Fault};
 
 use crate::project::within;
-use crate::target::{Existing, Readers, Target, TargetError, plain};
+use crate::target::{Readers, Target, TargetError};
 
 /// Longest name of an agent, a loop or a tool.
 const NAME_BYTES_MAX: usize = 64;

@@ -1,12 +1,12 @@
 //! Files that a command writes: there complete, or not at all.
 
 use std::borrow::Cow;
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
+use weir_support::new_file::{self, Existing, directory_of};
 use weir_types::{Explain, Fault};
 
 /// A file on its way. Dropped before [`Target::finish`], it leaves no trace.
@@ -29,15 +29,6 @@ pub(crate) enum Target {
         /// Its place.
         path: PathBuf,
     },
-}
-
-/// What to do with a file that is already there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Existing {
-    /// Put the new one in its place.
-    Replace,
-    /// Leave it, and fail.
-    Keep,
 }
 
 /// Who may read the new file.
@@ -112,8 +103,8 @@ impl Target {
             Readers::Usual => 0o666,
             Readers::Owner => 0o600,
         };
-        remove_leftovers(directory_of(&place));
-        let file = new_file(directory_of(&place), mode).map_err(fail)?;
+        new_file::remove_leftovers(directory_of(&place));
+        let file = new_file::unfinished(directory_of(&place), mode).map_err(fail)?;
         Ok(Self::Beside { file, path, place, existing })
     }
 
@@ -134,17 +125,10 @@ impl Target {
                 file.flush().map_err(|source| TargetError::Unwritable { path, source })
             }
             Self::Beside { file, path, place, existing } => {
-                let fail = |source| TargetError::Unwritable { path: path.clone(), source };
-                file.as_file().sync_all().map_err(fail)?;
-                let placed = match existing {
-                    Existing::Replace => file.persist(&place),
-                    Existing::Keep => file.persist_noclobber(&place),
-                };
-                placed.map_err(|error| match error.error.kind() {
-                    io::ErrorKind::AlreadyExists => TargetError::Exists(path.clone()),
-                    _ => fail(error.error),
-                })?;
-                File::open(directory_of(&place)).and_then(|directory| directory.sync_all()).map_err(fail)
+                new_file::finish(file, &place, existing).map_err(|source| match source.kind() {
+                    io::ErrorKind::AlreadyExists => TargetError::Exists(path),
+                    _ => TargetError::Unwritable { path, source },
+                })
             }
         }
     }
@@ -154,59 +138,4 @@ impl Target {
         let (Self::Beside { path, .. } | Self::Through { path, .. }) = self;
         TargetError::Unwritable { path: path.clone(), source }
     }
-}
-
-/// Makes an unfinished file, locked for as long as it is open: that tells others that its writer lives.
-fn new_file(directory: &Path, mode: u32) -> io::Result<NamedTempFile> {
-    let mut temporary = tempfile::Builder::new();
-    temporary.prefix(PREFIX).suffix(SUFFIX).permissions(Permissions::from_mode(mode));
-    loop {
-        let file = temporary.tempfile_in(directory).map_err(plain)?;
-        file.as_file().lock()?;
-        // Another process may have taken it for a dead one's before it was locked.
-        if file.as_file().metadata()?.nlink() > 0 {
-            return Ok(file);
-        }
-    }
-}
-
-/// What unfinished files are called; each is locked by its writer.
-pub(crate) const PREFIX: &str = ".weir-out-";
-pub(crate) const SUFFIX: &str = ".tmp";
-
-/// Removes what writers have left that were killed. Best effort: what cannot be removed is in nobody's way.
-pub(crate) fn remove_leftovers(directory: &Path) {
-    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.starts_with(PREFIX) && name.ends_with(SUFFIX) {
-            remove_if_left(&entry.path());
-        }
-    }
-}
-
-fn remove_if_left(path: &Path) {
-    // Not what a link points at, and nothing that opening would wait for.
-    let Ok(facts) = std::fs::symlink_metadata(path) else { return };
-    if !facts.is_file() && !facts.is_dir() {
-        return;
-    }
-    let Ok(file) = File::open(path) else { return };
-    if file.try_lock().is_err() {
-        return;
-    }
-    let _ = if facts.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
-}
-
-/// The system's own words: `tempfile` adds the name of a file that nobody has heard of.
-pub(crate) fn plain(error: io::Error) -> io::Error {
-    match error.to_string().split_once(" at path ") {
-        Some((words, _)) => io::Error::new(error.kind(), words.to_owned()),
-        None => error,
-    }
-}
-
-/// The directory a file is in.
-pub(crate) fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -8,13 +8,14 @@ mod tree;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use weir_spec::{PRE_APPEND, SecretRef, canonical};
+use weir_support::new_file;
 use weir_types::{Hash, Hasher};
 
 pub use tree::CoveredCode;
@@ -194,18 +195,7 @@ impl Approvals {
         approvals.approved.insert(key, Entry { directory, command: command.argv.join(" "), files });
         let parent = file.parent().unwrap_or(Path::new("."));
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
-        let temporary = parent.join(format!(".approved-{}.tmp", std::process::id()));
-        let written = (|| {
-            let mut out =
-                File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-            out.write_all(&serde_json::to_vec_pretty(&approvals)?)?;
-            out.sync_all()?;
-            std::fs::rename(&temporary, file)
-        })();
-        if written.is_err() {
-            let _ = std::fs::remove_file(&temporary);
-        }
-        written
+        new_file::write(file, &serde_json::to_vec_pretty(&approvals)?, 0o600)
     }
 }
 

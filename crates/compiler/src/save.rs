@@ -1,13 +1,13 @@
 //! Manifests and locks on the disk: there complete, or not at all.
 
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use weir_spec::Manifest;
 use weir_spec::manifest::{BYTES_MAX, ManifestError};
+use weir_support::new_file;
 use weir_types::{Explain, Fault, Hash};
 
 use crate::{Built, Compiled, lock};
@@ -243,18 +243,5 @@ fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), SaveError> {
     let directory = path.parent().unwrap_or(Path::new("."));
     // What is not there yet is the data directory, and nobody else's business.
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(fail)?;
-    let mut temporary = tempfile::Builder::new();
-    temporary.prefix(".weir-").suffix(".tmp").permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
-    let mut file = temporary.tempfile_in(directory).map_err(|error| fail(plain(&error)))?;
-    file.write_all(bytes).map_err(fail)?;
-    file.as_file().sync_all().map_err(fail)?;
-    file.persist(path).map_err(|error| fail(error.error))?;
-    File::open(directory).and_then(|directory| directory.sync_all()).map_err(fail)
-}
-
-/// The system's own words: `tempfile` adds the name of a file that nobody has heard of.
-fn plain(error: &io::Error) -> io::Error {
-    let text = error.to_string();
-    let words = text.split(" at path ").next().unwrap_or_default();
-    io::Error::new(error.kind(), words.to_owned())
+    new_file::write(path, bytes, mode).map_err(fail)
 }

@@ -92,18 +92,11 @@ impl Http {
         trouble: Trouble,
         broken: CancellationToken,
     ) -> Result<Self, Error> {
-        // Refused when there is a provider already, which then is the one to use.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder()
-            .user_agent(concat!("weir/", env!("CARGO_PKG_VERSION")))
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
+        let client = weir_support::http::client()
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(POOL_IDLE)
-            .referer(false)
-            .no_proxy()
             .build()
-            .map_err(|error| Error::Unreachable { why: sources(&error) })?;
+            .map_err(|error| Error::Unreachable { why: weir_support::causes(&error) })?;
         let left = match extent {
             Extent::Listing => OUTPUT_BYTES_MAX,
             Extent::Running => u64::MAX,
@@ -139,7 +132,7 @@ impl Http {
             Err(error) => {
                 // Nothing has been said before there was somebody to say it to.
                 let may_have_happened = !(error.is_connect() || error.is_builder());
-                let error = Error::Unreachable { why: sources(&error.without_url()) };
+                let error = Error::Unreachable { why: weir_support::causes(&error.without_url()) };
                 self.fail(asked, error, may_have_happened)
             }
         }
@@ -157,7 +150,8 @@ impl Http {
     fn pieces(&self, response: Response) -> impl Stream<Item = Result<Bytes, Error>> + Send + use<> {
         let left = Arc::clone(&self.left);
         response.bytes_stream().map(move |piece| {
-            let piece = piece.map_err(|error| Error::Unreachable { why: sources(&error.without_url()) })?;
+            let piece = piece
+                .map_err(|error| Error::Unreachable { why: weir_support::causes(&error.without_url()) })?;
             let take = |left: u64| left.checked_sub(piece.len() as u64);
             match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
                 Ok(_) => Ok(piece),
@@ -376,19 +370,4 @@ fn in_session(request: RequestBuilder, session: Option<Arc<str>>) -> RequestBuil
 
 fn is(headers: &HeaderMap, media_type: &str) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(media_type.as_bytes()))
-}
-
-/// An error with everything behind it.
-fn sources(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        next = error.source();
-    }
-    text
 }

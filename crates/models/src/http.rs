@@ -12,9 +12,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The HTTP client that all models share: connections are kept and used again. Cheap to clone; made on first use.
 ///
-/// It follows no redirect, since a key belongs to one place; it takes no proxy from the environment, since nothing
-/// else in the product does; it repeats nothing, since retries are the engine's. Certificates are checked against the
-/// machine's own store.
+/// It has the policy of [`weir_support::http`]; retries are the engine's.
 #[derive(Clone, Debug, Default)]
 pub struct HttpClient(Arc<OnceLock<Result<reqwest::Client, String>>>);
 
@@ -25,7 +23,7 @@ impl HttpClient {
     }
 
     pub(crate) fn get(&self) -> Result<reqwest::Client, ModelError> {
-        let made = self.0.get_or_init(|| build().map_err(|error| sources(&error)));
+        let made = self.0.get_or_init(|| build().map_err(|error| weir_support::causes(&error)));
         made.clone().map_err(|why| {
             ModelError::new(FailureClass::Transport, format!("the HTTP client cannot be set up: {why}"))
         })
@@ -33,31 +31,7 @@ impl HttpClient {
 }
 
 fn build() -> reqwest::Result<reqwest::Client> {
-    // Refused when there is a provider already, which then is the one to use.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder()
-        .user_agent(concat!("weir/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(CONNECT_TIMEOUT)
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .no_proxy()
-        .build()
-}
-
-/// An error with everything behind it, without the URL.
-pub(crate) fn sources(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        next = error.source();
-    }
-    text
+    weir_support::http::client().connect_timeout(CONNECT_TIMEOUT).build()
 }
 
 /// Where a model is reached, and with what.

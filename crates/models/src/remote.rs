@@ -12,7 +12,7 @@ use weir_types::{Answer, FailureClass, Request, Secret, Usage, Wire};
 
 use crate::error::printable;
 use crate::failure;
-use crate::http::{Limits, sources};
+use crate::http::Limits;
 use crate::sse::{Frame, Frames, SseError};
 use crate::{Delta, Model, ModelError, Piece};
 
@@ -115,7 +115,7 @@ impl Line {
         let response = match tokio::time::timeout(self.limits.idle, request.send()).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
-                let why = sources(&error.without_url());
+                let why = weir_support::causes(&error.without_url());
                 let message = format!("no answer from `{}`: {why}", self.host());
                 return Err(ModelError::new(FailureClass::Transport, message));
             }

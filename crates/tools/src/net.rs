@@ -212,18 +212,11 @@ impl Net {
 }
 
 fn build(guarded: Guarded) -> reqwest::Result<Client> {
-    // Refused when there is a provider already, which then is the one to use.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::builder()
-        .user_agent(concat!("weir/", env!("CARGO_PKG_VERSION")))
+    weir_support::http::client()
         .connect_timeout(CONNECT_TIMEOUT)
         .dns_resolver(Arc::new(guarded))
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
         .pool_max_idle_per_host(IDLE_PER_HOST_MAX)
         .http1_max_headers(ANSWER_HEADERS_MAX)
-        .referer(false)
-        .no_proxy()
         .build()
 }
 
@@ -319,18 +312,7 @@ fn broken(host: &str, error: reqwest::Error) -> Trouble {
     trouble_in(&error).unwrap_or_else(|| Trouble::Transport { host: host.to_owned(), why: sources(error) })
 }
 
-/// An error with everything behind it, without the URL, in which keys may be.
+/// The error with its causes and without its URL, which may hold keys.
 fn sources(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut next = std::error::Error::source(&error);
-    while let Some(error) = next {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        next = error.source();
-    }
-    error::shortened(&text)
+    error::shortened(&weir_support::causes(&error.without_url()))
 }

@@ -13,6 +13,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 use weir_journal::{Journal, Problem, Report, StorageError, StorageFailure, silent};
 use weir_journal_sqlite::{Options, SqliteJournal};
+use weir_support::new_file::{Existing, UnfinishedDirectory, directory_of};
 use weir_types::{Explain, Fault};
 
 use crate::commands::Context;
@@ -20,7 +21,7 @@ use crate::output::{Out, Progress};
 use crate::report::Outcome;
 use crate::show::{count, printable, shell, size};
 use crate::store::{BLOBS, JOURNAL, Store, blocking};
-use crate::target::{Existing, PREFIX, Readers, SUFFIX, Target, directory_of, plain};
+use crate::target::{Readers, Target};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -144,10 +145,8 @@ async fn write(store: &Store, file: &Path, existing: Existing, context: &Context
     refuse_inside(file, &context.data_dir)?;
     let target = Target::create(file, existing, Readers::Owner)?;
     // Dropped, and with it removed, whatever happens; the same disk as the archive, which must hold it anyway.
-    let scratch = tempfile::Builder::new().prefix(PREFIX).suffix(SUFFIX).tempdir_in(directory_of(file));
-    let scratch = scratch.map_err(|error| target.unwritable(plain(error)))?;
-    let in_use = File::open(scratch.path()).and_then(|directory| directory.lock().map(|()| directory));
-    let _in_use = in_use.map_err(|error| target.unwritable(error))?;
+    let scratch =
+        UnfinishedDirectory::create(directory_of(file)).map_err(|error| target.unwritable(error))?;
     let copy = scratch.path().join(JOURNAL);
     let report = copy_journal(store, &context.data_dir, &copy, file, &context.out).await?;
 

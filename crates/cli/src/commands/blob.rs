@@ -9,6 +9,7 @@ use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use weir_blobs::{GetError, Live, Reader, Stored, Sweep, Swept};
 use weir_journal::Journal;
+use weir_support::new_file::Existing;
 use weir_types::{Explain, Fault, Hash};
 
 use crate::args;
@@ -18,7 +19,7 @@ use crate::output::Out;
 use crate::report::Outcome;
 use crate::show::{count, size};
 use crate::store;
-use crate::target::{Existing, Readers, Target};
+use crate::target::{Readers, Target};
 
 /// How much of a blob is in memory at a time.
 const CHUNK_BYTES: usize = 64 * 1024;

@@ -13,6 +13,7 @@ use serde::Serialize;
 use weir_engine::Address;
 use weir_journal::{Journal, ListFilter, PAGE_MAX, mint_session};
 use weir_kernel::{Body, Ending, Session};
+use weir_support::new_file::plain;
 use weir_types::{Event, Explain, Fault, Seq, SessionId};
 
 use self::tour::Tour;
@@ -20,7 +21,6 @@ use crate::commands::Context;
 use crate::output::Out;
 use crate::report::Outcome;
 use crate::store::{IfAbsent, Store, blocking};
-use crate::target::plain;
 
 pub(crate) use self::desk::{DeskArgs, desk};
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncSeekExt, AsyncWrite, BufReader};
 use weir_journal::transfer::{self, DamagedBranch, ExportError, Exported, ImportError, Imported};
+use weir_support::new_file::Existing;
 use weir_types::{Explain, Fault, StreamName};
 
 use self::watched::Watched;
@@ -18,7 +19,7 @@ use crate::output::{Out, stdout_failed};
 use crate::report::{Failure, Outcome};
 use crate::show::{count, printable, size};
 use crate::store::{Store, blocking};
-use crate::target::{Existing, Readers, Target};
+use crate::target::{Readers, Target};
 
 /// How much of a file is read at a time.
 const BUFFER_BYTES: usize = 256 * 1024;

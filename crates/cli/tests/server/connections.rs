@@ -98,6 +98,7 @@ async fn whoever_reads_slowly_has_it_all() {
 }
 
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "a client that is not Weir's")]
 async fn a_stream_with_nothing_to_say_is_no_connection_on_which_nothing_is_asked() {
     let server = small().await;
     let session = server.say("helper", "hello", None).await.session;

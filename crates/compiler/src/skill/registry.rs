@@ -96,7 +96,9 @@ struct Index {
 
 async fn download(base: &str, path: &str) -> Result<Package, RegistryError> {
     let refuse = |why: String| RegistryError::Refused { why };
-    let client = client().map_err(|error| RegistryError::Unreachable { why: error.to_string() })?;
+    let client = weir_support::http::client()
+        .build()
+        .map_err(|error| RegistryError::Unreachable { why: error.to_string() })?;
     let index = get(&client, &format!("{base}/index.json"), INDEX_BYTES_MAX, path).await?;
     let index: Index =
         serde_json::from_slice(&index).map_err(|_| refuse("its `index.json` lists no `files`".to_owned()))?;
@@ -121,11 +123,8 @@ async fn get(
     bytes_max: usize,
     path: &str,
 ) -> Result<Vec<u8>, RegistryError> {
-    let unreachable = |error: reqwest::Error| {
-        let error = error.without_url();
-        let cause =
-            std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source()).last();
-        RegistryError::Unreachable { why: cause.map_or_else(|| error.to_string(), ToString::to_string) }
+    let unreachable = |error: reqwest::Error| RegistryError::Unreachable {
+        why: weir_support::innermost(&error.without_url()),
     };
     let response = client.get(url).send().await.map_err(unreachable)?;
     match response.status() {
@@ -146,17 +145,4 @@ async fn get(
         }
     }
     Ok(bytes)
-}
-
-/// Follows no redirect and takes no proxy from the environment, like every other client of the product.
-fn client() -> reqwest::Result<reqwest::Client> {
-    // Refused when there is a provider already, which then is the one to use.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder()
-        .user_agent(concat!("weir/", env!("CARGO_PKG_VERSION")))
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .no_proxy()
-        .build()
 }

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags};
 use serde::{Deserialize, Serialize};
+use weir_support::new_file;
 use weir_types::{Explain, Fault};
 
 use super::entry::{Entry, Holder, Record};
@@ -17,9 +18,6 @@ use super::entry::{Entry, Holder, Record};
 /// because this one is replaced.
 const NAME: &str = "credentials.local";
 const LOCK: &str = "credentials.lock";
-
-/// What is being written, under the lock. One that a dead process left behind is replaced.
-const UNFINISHED: &str = "credentials.local.new";
 
 /// Raised when the file changes its meaning.
 const VERSION: u32 = 1;
@@ -291,23 +289,9 @@ impl CredentialFile {
         if bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(CredentialFileError::TooLarge { path: self.path.clone() });
         }
-        let unfinished = directory.join(UNFINISHED);
-        let written = || -> io::Result<()> {
-            match std::fs::remove_file(&unfinished) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            let mut file = options(OFlags::NOFOLLOW).write(true).create_new(true).open(&unfinished)?;
-            file.write_all(&bytes)?;
-            file.sync_all()?;
-            std::fs::rename(&unfinished, &self.path)?;
-            File::open(directory)?.sync_all()
-        };
-        written().map_err(|error| {
-            // Half a file is no use, and it holds secrets.
-            let _ = std::fs::remove_file(&unfinished);
-            self.storage(error)
-        })
+        // What a killed process left holds secrets.
+        new_file::remove_leftovers(directory);
+        new_file::write(&self.path, &bytes, 0o600).map_err(|error| self.storage(error))
     }
 
     /// Whether only its owner, who is us, can read and change it. Asked of the open file: a name may lead elsewhere by now.

@@ -292,11 +292,11 @@ fn a_file_of_another_user_is_refused() {
 fn an_unfinished_file_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let file = CredentialFile::within(directory.path());
-    std::fs::write(directory.path().join("credentials.local.new"), TOKEN).unwrap();
+    std::fs::write(directory.path().join(".weir-out-left.tmp"), TOKEN).unwrap();
     assert_eq!(file.load().unwrap(), []);
     file.put(entry("*", CredentialKind::Bearer, "other-token")).unwrap();
     assert_eq!(file.load().unwrap().len(), 1);
-    assert!(!directory.path().join("credentials.local.new").exists());
+    assert!(!directory.path().join(".weir-out-left.tmp").exists());
 }
 
 #[test]

@@ -146,9 +146,10 @@ impl Keys {
     /// # Errors
     /// When there is no file with keys.
     pub async fn open(place: Place, pause: Duration) -> Result<Self, KeysError> {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(PATIENCE);
-        let client = client.build().map_err(|error| KeysError::Unreadable(error.to_string()))?;
+        let client = weir_support::http::client()
+            .timeout(PATIENCE)
+            .build()
+            .map_err(|error| KeysError::Unreadable(error.to_string()))?;
         let keys = Self(Arc::new(Inner {
             place,
             client,
@@ -254,7 +255,7 @@ async fn file(path: PathBuf) -> Result<Vec<u8>, KeysError> {
 
 async fn fetched(client: &reqwest::Client, url: &Url) -> Result<Vec<u8>, KeysError> {
     // The address may hold what is nobody's business.
-    let wrong = |error: reqwest::Error| KeysError::Unreadable(innermost(&error.without_url()));
+    let wrong = |error: reqwest::Error| KeysError::Unreadable(weir_support::innermost(&error.without_url()));
     let response = client.get(url.clone()).send().await.map_err(wrong)?;
     if !response.status().is_success() {
         return Err(KeysError::Unreadable(format!("the answer is {}", response.status())));
@@ -265,11 +266,6 @@ async fn fetched(client: &reqwest::Client, url: &Url) -> Result<Vec<u8>, KeysErr
         bytes = bounded(bytes)?;
     }
     Ok(bytes)
-}
-
-/// What was in the way in the end: `connection refused` says more than that a request could not be sent.
-fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
-    error.source().map_or_else(|| error.to_string(), innermost)
 }
 
 fn bounded(bytes: Vec<u8>) -> Result<Vec<u8>, KeysError> {

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use weir_journal::{Journal, ReadError};
 use weir_journal_sqlite::{Facts, SqliteJournal};
+use weir_support::new_file::plain;
 use weir_tools::Sandbox;
 use weir_types::{BranchId, Explain};
 
@@ -17,7 +18,6 @@ use crate::identity;
 use crate::report::Outcome;
 use crate::show::{count, size};
 use crate::store::{BLOBS, IfAbsent, JOURNAL, LOCK, Store, blocking};
-use crate::target::plain;
 
 /// With less room than this, the next hours may end in a full disk.
 const FREE_BYTES_MIN: u64 = 500_000_000;

@@ -64,6 +64,7 @@ struct Running {
 }
 
 /// A client as the tests want it.
+#[expect(clippy::disallowed_methods, reason = "a client that is not Weir's")]
 pub(crate) fn client() -> reqwest::Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
