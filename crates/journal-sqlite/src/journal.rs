@@ -6,13 +6,12 @@ use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use futures_util::future::BoxFuture;
 use tokio::sync::{Semaphore, oneshot};
 use weir_blobs::Blobs;
-use weir_journal::follow::{self, Hub, Store};
+use weir_journal::follow::{self, Hub};
 use weir_journal::{
     Answer, AppendError, Appended, Branch, FoldVersion, Fork, ForkError, Head, Journal, Key, KeyedPart,
-    ListAfter, ListFilter, Listed, Looked, NewEvent, PAGE_MAX, PAYLOAD_MAX, Part, Problem, ReadError, Report,
+    ListAfter, ListFilter, Listed, Looked, NewEvent, PAGE_MAX, Part, Problem, ReadError, Report,
     SNAPSHOT_MAX, Snapshot, StorageError, StorageFailure, StreamSummary, Tail, VerifyProgress, payloads,
     rules,
 };
@@ -28,10 +27,10 @@ use crate::open::{Findings, Opened, Options};
 use crate::open_error::OpenError;
 use crate::pool::{self, Pool};
 use crate::queue::{Queue, Shared};
-use crate::read::Loaded;
 use crate::record::Record;
 use crate::rows::Error;
 use crate::schema::APPLICATION_ID;
+use crate::source::Source;
 use crate::write::{Append, Writer};
 use crate::{check, checkpoint, facts, open, read_only, record};
 
@@ -59,13 +58,6 @@ pub struct SqliteJournal {
     /// Removed when the journal is dropped.
     _copy: Option<tempfile::TempDir>,
     is_read_only: bool,
-}
-
-/// Where followers and readers get events from.
-struct Source {
-    pool: Arc<Pool>,
-    blobs: Arc<dyn Blobs>,
-    location: Location,
 }
 
 /// What the engine has done since it was opened.
@@ -272,42 +264,12 @@ fn start(opened: Opened, blobs: Arc<dyn Blobs>) -> Result<SqliteJournal, OpenErr
     })
 }
 
-impl Source {
-    /// Fetches large payloads from the blob store.
-    async fn fill(&self, loaded: Vec<Loaded>) -> Result<Vec<Event>, ReadError> {
-        let mut events = Vec::with_capacity(loaded.len());
-        for Loaded { mut event, in_blob } in loaded {
-            if in_blob {
-                let content = self.blobs.get_bytes(event.payload_hash, PAYLOAD_MAX as u64).await;
-                let (branch, seq) = (event.branch_id(), event.seq);
-                event.payload = content.map_err(|source| ReadError::Blob { branch, seq, source })?;
-            }
-            events.push(event);
-        }
-        Ok(events)
-    }
-
-    async fn events<F>(&self, read: F) -> Result<Vec<Event>, ReadError>
-    where
-        F: FnOnce(&mut crate::read::Reader) -> Result<Vec<Loaded>, Error> + Send + 'static,
-    {
-        let loaded = self.pool.read(read).await?;
-        self.fill(loaded).await
-    }
-}
-
-impl Store for Source {
-    fn page(&self, branch: &BranchId, after: Seq) -> BoxFuture<'_, Result<Vec<Event>, ReadError>> {
-        let branch = branch.clone();
-        Box::pin(self.events(move |reader| reader.read(&branch, after, PAGE_MAX)))
-    }
-
-    fn page_all(&self, after: Position) -> BoxFuture<'_, Result<Vec<Event>, ReadError>> {
-        Box::pin(self.events(move |reader| reader.read_all(after, PAGE_MAX)))
-    }
-}
-
 impl SqliteJournal {
+    #[cfg(test)]
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+
     /// The error for a write to a journal that was opened to be read; what was opened may be a copy.
     fn read_only(&self) -> Option<StorageError> {
         let error = || StorageError {

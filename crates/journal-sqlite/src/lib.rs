@@ -50,6 +50,7 @@ mod read_only;
 mod record;
 mod rows;
 mod schema;
+mod source;
 mod witness;
 mod write;
 

@@ -128,6 +128,21 @@ pub(crate) fn content_type(headers: &HeaderMap) -> String {
     said.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
+/// Whether the client would rather have server-sent events than JSON: it names them, and not JSON with as much weight.
+pub(crate) fn prefers_event_stream(headers: &HeaderMap) -> bool {
+    let weight = |wanted: &str| {
+        let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let named = accepted.flat_map(|value| value.split(',')).filter_map(|range| {
+            let mut parts = range.split(';').map(str::trim);
+            parts.next().filter(|name| name.eq_ignore_ascii_case(wanted))?;
+            let given = parts.find_map(|part| part.strip_prefix("q="));
+            Some(given.map_or(1.0, |given| given.parse::<f32>().unwrap_or(0.0)))
+        });
+        named.fold(0.0, f32::max)
+    };
+    weight("text/event-stream") > weight("application/json")
+}
+
 /// JSON that says what it is.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let essence = content_type(headers);

@@ -2,10 +2,11 @@
 //!
 //! From the journal and the session's task come [`Item`]s (`feed`), in an order that does not depend on when one looks; an
 //! [`Encoder`](crate::formats::Encoder) makes chunks of them; `frames` gives those their ids, and finds the place of a client that
-//! comes back; `respond` sends them, as fast as they are read.
+//! comes back; `respond` sends them, as fast as they are read. The events of a plain stream (`events`) are sent in the same way.
 
 mod answer;
 mod begin;
+mod events;
 mod feed;
 mod frame;
 mod frames;
@@ -15,6 +16,7 @@ mod respond;
 mod routes;
 
 pub(crate) use self::begin::{Begun, locate, say};
+pub(crate) use self::events::{Followed, follow_events};
 pub(crate) use self::feed::Feed;
 pub(crate) use self::frame::Chunk;
 #[cfg(test)]

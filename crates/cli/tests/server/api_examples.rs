@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::kit::{Project, Server};
 
 /// Complains with a status of its own where the server does, and about nothing else on the way.
-const CURL: &str = "curl() { command curl -sS --fail-with-body --noproxy '*' \"$@\"; }\n";
+const CURL: &str = "set -e\ncurl() { command curl -sS --fail-with-body --noproxy '*' \"$@\"; }\n";
 
 /// What curl says when it has listened for as long as it was told to.
 const TIME_IS_UP: i32 = 28;

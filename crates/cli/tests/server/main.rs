@@ -18,6 +18,7 @@ mod damaged;
 mod deciding;
 mod deploying;
 mod edges;
+mod following;
 mod hostile;
 mod ingesting;
 mod isolation;

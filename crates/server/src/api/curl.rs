@@ -58,7 +58,11 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     ("get /streams", r#"curl "$WEIR/streams?limit=10""#),
     ("get /streams/{stream}", r#"curl "$WEIR/streams/$STREAM""#),
-    ("get /streams/{stream}/events", r#"curl "$WEIR/streams/$STREAM/events?after=0&limit=10""#),
+    (
+        "get /streams/{stream}/events",
+        r#"curl "$WEIR/streams/$STREAM/events?after=0&limit=10"
+curl -N --max-time 1 "$WEIR/streams/$STREAM/events?after=1" -H 'Accept: text/event-stream'"#,
+    ),
     (
         "post /streams/{stream}/events",
         r#"curl "$WEIR/streams/notes/events" --json '{"events": [{"kind": "note.added", "payload": {"text": "hello"}}]}'"#,

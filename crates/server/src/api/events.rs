@@ -1,6 +1,6 @@
-//! Events as JSON: page by page, each as the journal has it.
+//! Events as JSON: page by page, or one by one as they are appended; each as the journal has it.
 
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -12,6 +12,7 @@ use crate::access;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;
+use crate::stream::{Followed, follow_events};
 
 /// Events of the first read, before it is known how large they are.
 const READ_FIRST: usize = 16;
@@ -111,13 +112,28 @@ impl EventsQuery {
         Ok(json(&events, more.then_some(last), shown, access::positions(app, caller)))
     }
 
+    /// The same events one by one, and then whatever is appended.
+    pub(super) async fn follow(
+        &self,
+        app: &App,
+        caller: &Caller,
+        branch: BranchId,
+        headers: &HeaderMap,
+    ) -> Result<Response, Error> {
+        if self.limit.is_some() {
+            return Err(Error::bad(
+                "`limit` is for pages",
+                "leave it out: server-sent events go on until the client leaves",
+            ));
+        }
+        let (after, kind) = (Seq(self.after()?), self.kind()?);
+        let shown = access::shown(app, caller, &branch.stream).to_owned();
+        let positions = access::positions(app, caller);
+        let view = Box::new(move |event: &Event| line(event, &shown, positions));
+        follow_events(app, Followed { branch, after, kind, view }, headers).await
+    }
+
     fn checked(&self) -> Result<(u64, usize, Option<Kind>), Error> {
-        let after = match (self.after, self.since) {
-            (Some(_), Some(_)) => {
-                return Err(Error::bad("`since` is the same as `after`", "leave one of them out"));
-            }
-            (after, since) => after.or(since).unwrap_or(0),
-        };
         let limit = match self.limit.unwrap_or(100) {
             limit @ 1..=1_000 => limit as usize,
             _ => {
@@ -127,11 +143,21 @@ impl EventsQuery {
                 ));
             }
         };
+        Ok((self.after()?, limit, self.kind()?))
+    }
+
+    fn after(&self) -> Result<u64, Error> {
+        match (self.after, self.since) {
+            (Some(_), Some(_)) => Err(Error::bad("`since` is the same as `after`", "leave one of them out")),
+            (after, since) => Ok(after.or(since).unwrap_or(0)),
+        }
+    }
+
+    fn kind(&self) -> Result<Option<Kind>, Error> {
         let kind = self.kind.as_deref().map(str::parse).transpose();
-        let kind = kind.map_err(|error: weir_types::NameError| {
+        kind.map_err(|error: weir_types::NameError| {
             Error::bad(error.to_string(), "a kind is a word like `note.added`")
-        })?;
-        Ok((after, limit, kind))
+        })
     }
 }
 

@@ -100,16 +100,17 @@ fn answers(document: &Value, operation: &Value) -> String {
     let responses = operation["responses"].as_object().unwrap();
     let mut text = String::new();
     for (status, response) in responses.iter().filter(|(status, _)| status.starts_with('2')) {
-        let schema = response["content"].as_object().and_then(|content| content.values().next());
-        let schema = schema.map(|content| &content["schema"]);
+        let schema = response["content"].get("application/json").map(|content| &content["schema"]);
         let names = schema.and_then(|schema| fields(document, schema));
         let shape = names.map(|names| {
             let names: Vec<String> = names.into_iter().map(|(name, _)| name).collect();
-            format!(": `{{{}}}`", names.join(", "))
+            format!("`{{{}}}`", names.join(", "))
         });
-        let kind = response["content"].as_object().and_then(|content| content.keys().next());
-        let kind = kind.filter(|kind| *kind != "application/json").map(|kind| format!(": `{kind}`"));
-        text.push_str(&format!("\n{status}{}\n", kind.or(shape).unwrap_or_default()));
+        let kinds = response["content"].as_object().into_iter().flat_map(|content| content.keys());
+        let other = kinds.filter(|kind| *kind != "application/json").map(|kind| format!("`{kind}`"));
+        let told: Vec<String> = shape.into_iter().chain(other).collect();
+        let told = if told.is_empty() { String::new() } else { format!(": {}", told.join(", or ")) };
+        text.push_str(&format!("\n{status}{told}\n"));
     }
     let mut errors: Vec<(&str, &str)> = responses
         .iter()

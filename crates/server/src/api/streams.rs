@@ -1,7 +1,7 @@
 //! `/streams`: the journal as a service, for events that are none of the runtime's own.
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -23,7 +23,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::branches::{self, branch_name};
 use crate::error::{Error, ErrorBody};
-use crate::extract::{Json, Path, Query};
+use crate::extract::{Json, Path, Query, prefers_event_stream};
 use crate::idempotency::Claimed;
 
 /// The most events in one append over HTTP.
@@ -235,19 +235,38 @@ async fn stream(
     Ok(Json(StreamView { stream, branches: branches.collect() }))
 }
 
-/// Its events.
+/// Its events, as a page of JSON; or, with `Accept: text/event-stream`, one by one, and then whatever is appended.
+///
+/// A server-sent event has the event's kind as its name, the event as its data, and an id. A client that comes back with the last id it has
+/// as `Last-Event-ID` gets exactly what it missed, whatever `after` says; `limit` is for pages. The stream has no end: its connection breaks off when the server stops, and a comment
+/// is sent where nothing happens for a while (`--keep-alive`). Where `Accept` names `application/json` as well, with the same weight, the
+/// answer is a page.
 #[utoipa::path(
-    get, path = "/streams/{stream}/events", tag = "streams", params(("stream" = String, Path), EventsQuery),
-    responses((status = 200, body = EventsView), (status = 404, body = ErrorBody))
+    get, path = "/streams/{stream}/events", tag = "streams",
+    params(
+        ("stream" = String, Path),
+        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last server-sent event that came from this stream."),
+        EventsQuery,
+    ),
+    responses(
+        (status = 200, description = "A page, or server-sent events.", content((EventsView = "application/json"), (String = "text/event-stream"))),
+        (status = 404, body = ErrorBody),
+    )
 )]
 async fn stream_events(
     State(app): State<App>,
     caller: Caller,
     Path(name): Path<String>,
     Query(query): Query<EventsQuery>,
+    headers: HeaderMap,
 ) -> Result<Response, Error> {
     let id = access::existing_stream(&app, &caller, &name, query.branch.as_deref(), Level::Read).await?;
-    query.page(&app, &caller, &id).await
+    let mut response = match prefers_event_stream(&headers) {
+        true => query.follow(&app, &caller, id, &headers).await?,
+        false => query.page(&app, &caller, &id).await?,
+    };
+    response.headers_mut().append(header::VARY, HeaderValue::from_static("accept"));
+    Ok(response)
 }
 
 /// Append events. The stream is made if it is not there.

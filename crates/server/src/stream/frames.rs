@@ -12,7 +12,7 @@ use weir_types::Seq;
 use super::feed::Feed;
 use super::frame::{Chunk, Frame, FrameId, Place};
 use super::item::Item;
-use super::respond::Source;
+use super::respond::{Outgoing, Source};
 use crate::formats::Encoder;
 
 /// Frames that may follow an event where a stream ended, and are not there when it goes on.
@@ -76,30 +76,6 @@ impl Frames {
         self.over && self.ready.is_empty()
     }
 
-    /// A frame that is ready.
-    pub(crate) fn ready(&mut self) -> Option<Frame> {
-        self.ready.pop_front()
-    }
-
-    /// The next frame; none at the end.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
-    pub(crate) async fn next(&mut self) -> Result<Option<Frame>, ResumeError> {
-        loop {
-            if let Some(frame) = self.ready.pop_front() {
-                return Ok(Some(frame));
-            }
-            if self.over {
-                return Ok(None);
-            }
-            match self.feed.next().await? {
-                Some(item) => self.take(&item)?,
-                None => self.finish()?,
-            }
-        }
-    }
-
     /// Goes to where the client is. In an answer that is still being given, that may not have been said yet as far as we know:
     /// then it is waited for.
     async fn find_place(&mut self) -> Result<(), ResumeError> {
@@ -140,7 +116,9 @@ impl Frames {
     fn take(&mut self, item: &Item) -> Result<(), ResumeError> {
         self.encoder.encode(item, &mut self.chunks);
         if let Item::Event(told) = item {
-            self.has_passed_rest(told.event.seq);
+            if self.is_seen_at_rest(told.event.seq) {
+                self.seen = None;
+            }
             self.event = (told.event.seq, 0, told.rests);
         }
         let count = self.chunks.len();
@@ -194,17 +172,34 @@ impl Frames {
         Ok(())
     }
 
-    /// Whoever was told that the run rests has seen frames that are not there any more when it goes on.
-    fn has_passed_rest(&mut self, next: Seq) {
+    /// Whether the client was told that the run rests: then it has seen frames that are not there any more when the run goes on with
+    /// event `next`.
+    fn is_seen_at_rest(&self, next: Seq) -> bool {
         let (seq, count, rests) = self.event;
-        if let Some(FrameId { seq: at, place: Place::Event(n) }) = self.seen
-            && at == seq
-            && at < next
-            && rests
-            && n > count
-            && n - count <= LAST_FRAMES_MAX
-        {
-            self.seen = None;
+        let Some(FrameId { seq: at, place: Place::Event(n) }) = self.seen else { return false };
+        at == seq && at < next && rests && n > count && n - count <= LAST_FRAMES_MAX
+    }
+}
+
+impl Outgoing for Frames {
+    type Error = ResumeError;
+
+    async fn next(&mut self) -> Result<Option<Frame>, ResumeError> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Ok(Some(frame));
+            }
+            if self.over {
+                return Ok(None);
+            }
+            match self.feed.next().await? {
+                Some(item) => self.take(&item)?,
+                None => self.finish()?,
+            }
         }
+    }
+
+    fn ready(&mut self) -> Option<Frame> {
+        self.ready.pop_front()
     }
 }

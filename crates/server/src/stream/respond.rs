@@ -3,11 +3,13 @@
 //! Nothing runs ahead of the reader: the next frame is made when the one before it was taken. A reader that does not read costs a
 //! bounded number of events and pieces, and nobody waits for it.
 
+use std::fmt::Debug;
+use std::future::Future;
 use std::io;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
@@ -17,7 +19,7 @@ use weir_types::{RunId, Seq};
 
 use super::begin::{Ahead, Begun};
 use super::feed::{Feed, Scope};
-use super::frame::FrameId;
+use super::frame::{Frame, FrameId};
 use super::frames::{Frames, ResumeError};
 use crate::app::App;
 use crate::auth::Caller;
@@ -87,11 +89,47 @@ pub(crate) async fn respond(
         headers.remove(header::CONTENT_TYPE);
         return Ok((StatusCode::NO_CONTENT, headers).into_response());
     }
-    let (address, keep_alive) = (source.address.clone(), app.settings.keep_alive);
-    let (stopping, has_end) = (app.stopping.clone(), source.scope != Scope::Session);
-    let sending = Sending { address, frames, leave, stopping, keep_alive, has_end };
-    let body = stream::unfold(Some(sending), |sending| async move { sending?.next().await });
-    Ok((headers, Body::from_stream(body)).into_response())
+    // What happens to a session has no end anyway.
+    let at_stop = if source.scope == Scope::Session { AtStop::Ends } else { AtStop::BreaksOff };
+    let body = body(app, source.address.to_string(), frames, leave, at_stop);
+    Ok((headers, body).into_response())
+}
+
+/// Frames as they come, with a sign of life where there are none for a while.
+pub(super) fn body(
+    app: &App,
+    name: String,
+    frames: impl Outgoing + 'static,
+    leave: Option<Leave>,
+    at_stop: AtStop,
+) -> Body {
+    let (stopping, keep_alive) = (app.stopping.clone(), app.settings.keep_alive);
+    let sending = Sending { name, frames, leave, stopping, keep_alive, at_stop };
+    Body::from_stream(stream::unfold(Some(sending), |sending| async move { sending?.next().await }))
+}
+
+/// Frames that are to be sent.
+pub(super) trait Outgoing: Send {
+    /// Why there can be no more of them.
+    type Error: Debug + Send;
+
+    /// The next frame; none at the end.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Frame>, Self::Error>> + Send;
+
+    /// A frame that is ready.
+    fn ready(&mut self) -> Option<Frame>;
+}
+
+/// What becomes of a stream when the server stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AtStop {
+    /// It ends.
+    Ends,
+    /// Its connection breaks off: what ends like a whole answer would be taken for one, and what breaks off makes its reader come back.
+    BreaksOff,
 }
 
 async fn frames(app: &App, source: &Source, encoder: Box<dyn Encoder>) -> Result<Frames, Error> {
@@ -108,13 +146,21 @@ fn headers(source: &Source, encoder: &dyn Encoder) -> HeaderMap {
         Scope::Session => None,
     };
     let mut headers = saying::headers(&source.address, run.as_deref());
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    headers.extend(sse_headers());
     for (name, value) in encoder.headers() {
         headers.insert(*name, HeaderValue::from_static(value));
     }
     headers
+}
+
+/// What says that an answer is a stream of events, which nobody on the way may keep or hold back.
+pub(super) fn sse_headers() -> HeaderMap {
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-cache"),
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    headers.map(|(name, value)| (name, HeaderValue::from_static(value))).into_iter().collect()
 }
 
 /// The frame that a client saw last, if it says so.
@@ -127,7 +173,7 @@ pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<FrameId>, Erro
     id.map(Some).ok_or_else(no_such_frame)
 }
 
-fn no_such_frame() -> Error {
+pub(super) fn no_such_frame() -> Error {
     Error::new(
         StatusCode::BAD_REQUEST,
         "server::no-such-frame",
@@ -137,27 +183,25 @@ fn no_such_frame() -> Error {
 }
 
 /// A stream on its way out.
-struct Sending {
-    address: Address,
-    frames: Frames,
+struct Sending<F> {
+    /// What the log calls it.
+    name: String,
+    frames: F,
     leave: Option<Leave>,
     stopping: CancellationToken,
     keep_alive: Duration,
-    /// Whether there is an end of it that its reader waits for.
-    has_end: bool,
+    at_stop: AtStop,
 }
 
-impl Sending {
+impl<F: Outgoing> Sending<F> {
     /// The next bytes, and what sends those after them.
     async fn next(mut self) -> Option<(io::Result<Bytes>, Option<Self>)> {
         let next = tokio::select! {
             biased;
             () = self.stopping.cancelled() => {
                 Leave::stay(self.leave);
-                // What ends like a whole answer would be taken for one; what breaks off makes its reader come back. What happens
-                // to a session has no end anyway.
                 let half_told = || (Err(io::Error::other("the server stops")), None);
-                return self.has_end.then(half_told);
+                return (self.at_stop == AtStop::BreaksOff).then(half_told);
             }
             next = tokio::time::timeout(self.keep_alive, self.frames.next()) => next,
         };
@@ -178,7 +222,7 @@ impl Sending {
             }
             Ok(Err(error)) => {
                 // The client cannot be told in every format; a connection that breaks off makes it come back.
-                tracing::warn!(session = %self.address, ?error, "a stream broke off");
+                tracing::warn!(stream = self.name, ?error, "a stream broke off");
                 Leave::stay(self.leave);
                 Some((Err(io::Error::other("the stream broke off")), None))
             }
