@@ -5,7 +5,7 @@ use std::fmt;
 use rquickjs::{Ctx, Object, Value};
 
 use super::Bundle;
-use super::map::SourceMap;
+use super::map::original;
 use crate::bound::head;
 
 /// Longest message of an error. What the model needs is at its beginning.
@@ -138,7 +138,7 @@ fn place(line: &str, bundle: &Bundle) -> Option<Place> {
         rest.strip_suffix(path).is_some_and(|before| before.is_empty() || before.ends_with(['(', ' ']))
     };
     let (path, module) = bundle.modules.iter().find(|(path, _)| is_it(path))?;
-    let map = module.map.as_deref().and_then(SourceMap::parse);
-    let (line, column) = map.and_then(|map| map.original(line, column)).unwrap_or((line, column));
+    let found = module.map.as_deref().and_then(|map| original(map, line, column));
+    let (line, column) = found.unwrap_or((line, column));
     Some(Place { path: path.clone(), line, column })
 }

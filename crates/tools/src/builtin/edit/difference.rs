@@ -1,16 +1,14 @@
 //! What changed in a text, as a short excerpt in the manner of a unified diff.
 //!
-//! Lines are compared by the greedy algorithm of Myers, after what is the same at both ends is set aside. Texts that differ in
-//! too many lines are shown as one block replaced by another: that is also how a person would say it.
+//! The comparison is that of `imara-diff`: its cost is bounded by heuristics that do not depend on a clock, so the same texts
+//! always give the same excerpt.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use crate::bound::head;
+use imara_diff::{Algorithm, Diff, InternedInput};
 
-/// How many differing lines are told apart. Time and memory grow with its square.
-const STEPS_MAX: usize = 400;
+use crate::bound::head;
 
 /// Lines around a change.
 const CONTEXT: usize = 2;
@@ -28,8 +26,8 @@ struct Change {
 
 /// What changed, with the numbers of lines.
 pub(super) fn difference(old: &str, new: &str) -> String {
+    let changes = changes(old, new);
     let (old, new): (Vec<&str>, Vec<&str>) = (split(old), split(new));
-    let changes = changes(&old, &new);
     let mut excerpt = Excerpt { text: String::new(), lines: 0 };
     let mut left = changes.len();
     for hunk in hunks(&changes) {
@@ -98,80 +96,13 @@ impl Excerpt {
     }
 }
 
-/// The fewest changes that make one text the other, if they are few; else one.
-fn changes(old: &[&str], new: &[&str]) -> Vec<Change> {
-    let prefix = old.iter().zip(new).take_while(|(a, b)| a == b).count();
-    let (inner_old, inner_new) = (&old[prefix..], &new[prefix..]);
-    let suffix = inner_old.iter().rev().zip(inner_new.iter().rev()).take_while(|(a, b)| a == b).count();
-    let (inner_old, inner_new) =
-        (&inner_old[..inner_old.len() - suffix], &inner_new[..inner_new.len() - suffix]);
-    if inner_old.is_empty() && inner_new.is_empty() {
-        return Vec::new();
-    }
-    let mut numbers = HashMap::new();
-    let mut number = |line| {
-        let next = numbers.len();
-        *numbers.entry(line).or_insert(next)
-    };
-    let a: Vec<usize> = inner_old.iter().map(|line| number(*line)).collect();
-    let b: Vec<usize> = inner_new.iter().map(|line| number(*line)).collect();
-    let whole = || vec![Change { old: 0..a.len(), new: 0..b.len() }];
-    let mut changes = myers(&a, &b).unwrap_or_else(whole);
-    for change in &mut changes {
-        change.old = change.old.start + prefix..change.old.end + prefix;
-        change.new = change.new.start + prefix..change.new.end + prefix;
-    }
-    changes
-}
-
-/// The shortest script of insertions and deletions, unless it is too long.
-fn myers(a: &[usize], b: &[usize]) -> Option<Vec<Change>> {
-    let (n, m) = (a.len() as isize, b.len() as isize);
-    let most = (a.len() + b.len()).min(STEPS_MAX) as isize;
-    let at = |k: isize| (k + most + 1) as usize;
-    // How far along `a` each diagonal got; one copy for each step, to find the way back.
-    let mut furthest = vec![0_isize; 2 * most as usize + 3];
-    let mut steps = Vec::new();
-    for d in 0..=most {
-        steps.push(furthest.clone());
-        for k in (-d..=d).step_by(2) {
-            let down = k == -d || (k != d && furthest[at(k - 1)] < furthest[at(k + 1)]);
-            let mut x = if down { furthest[at(k + 1)] } else { furthest[at(k - 1)] + 1 };
-            while x < n && x - k < m && x - k >= 0 && a[x as usize] == b[(x - k) as usize] {
-                x += 1;
-            }
-            furthest[at(k)] = x;
-            if x >= n && x - k >= m {
-                return Some(way_back(&steps, n, m, at));
-            }
-        }
-    }
-    None
-}
-
-fn way_back(steps: &[Vec<isize>], n: isize, m: isize, at: impl Fn(isize) -> usize) -> Vec<Change> {
-    let (mut x, mut y) = (n, m);
-    let mut changes: Vec<Change> = Vec::new();
-    for (d, furthest) in steps.iter().enumerate().skip(1).rev() {
-        let (d, k) = (d as isize, x - y);
-        let down = k == -d || (k != d && furthest[at(k - 1)] < furthest[at(k + 1)]);
-        let from_k = if down { k + 1 } else { k - 1 };
-        let from_x = furthest[at(from_k)];
-        let from_y = from_x - from_k;
-        let (to_x, to_y) = if down { (from_x, from_y + 1) } else { (from_x + 1, from_y) };
-        let step = Change { old: from_x as usize..to_x as usize, new: from_y as usize..to_y as usize };
-        match changes.last_mut() {
-            // Found backwards: this step comes right before the one found last.
-            Some(next) if next.old.start == step.old.end && next.new.start == step.new.end => {
-                next.old.start = step.old.start;
-                next.new.start = step.new.start;
-            }
-            _ => changes.push(step),
-        }
-        (x, y) = (from_x, from_y);
-    }
-    changes.reverse();
-    changes
+/// What changed, in the order of the lines.
+fn changes(old: &str, new: &str) -> Vec<Change> {
+    let input = InternedInput::new(old, new);
+    let mut diff = Diff::compute(Algorithm::Histogram, &input);
+    diff.postprocess_lines(&input);
+    let range = |lines: Range<u32>| lines.start as usize..lines.end as usize;
+    diff.hunks().map(|hunk| Change { old: range(hunk.before), new: range(hunk.after) }).collect()
 }
 
 #[cfg(test)]
@@ -217,9 +148,10 @@ mod tests {
         /// Whatever the texts, the changes turn one into the other.
         #[test]
         fn changes_make_the_new_text(old in "([abc]\n){0,40}", new in "([abc]\n){0,40}") {
+            let changes = changes(&old, &new);
             let (old, new) = (split(&old), split(&new));
             let (mut made, mut at) = (Vec::new(), 0);
-            for change in changes(&old, &new) {
+            for change in changes {
                 made.extend_from_slice(&old[at..change.old.start]);
                 prop_assert_eq!(made.len(), change.new.start);
                 made.extend_from_slice(&new[change.new]);
