@@ -22,6 +22,7 @@ mod payloads;
 mod reading;
 mod snapshots;
 mod standing;
+mod sweeping;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -43,13 +44,16 @@ pub use payloads::*;
 pub use reading::*;
 pub use snapshots::*;
 pub use standing::*;
+pub use sweeping::{Sweeping, SweptBlobs, a_sweep_at_any_moment_takes_nothing_acknowledged};
 
 /// A journal under test, empty at first.
 pub struct Fixture {
     /// The journal.
     pub journal: Arc<dyn Journal>,
-    /// The blob store it uses.
+    /// The blob store it uses, through [`SweptBlobs`].
     pub blobs: Arc<dyn Blobs>,
+    /// The collector of that store.
+    pub sweeping: Arc<Sweeping>,
     /// Opens the same data again, as another process would; the first handle may still be open.
     pub reopen: Reopen,
     /// Whatever must live as long as the journal, such as its directory.
@@ -120,6 +124,7 @@ macro_rules! conformance_suite {
                 large_payloads_are_in_the_blob_store
                 an_event_needs_its_blobs
                 a_collector_never_takes_what_was_acknowledged
+                a_sweep_at_any_moment_takes_nothing_acknowledged
                 a_lost_payload_is_an_error
                 a_snapshot_is_found_by_its_fold
                 a_snapshot_of_other_events_is_ignored

@@ -122,7 +122,7 @@ fn same_content(one: &File, other: &File) -> io::Result<bool> {
 /// Moves the fresh file to its name, complete and synced. Its age starts now, under the lock, however long the content
 /// took to arrive. Syncing under the lock keeps only a collector waiting, and spares the copy of what is there already.
 fn replace(target: &Path, fresh: &File, from: &Path) -> io::Result<()> {
-    fresh.set_modified(SystemTime::now())?;
+    mark_as_new(fresh)?;
     fresh.sync_all()?;
     fs::rename(from, target)
 }

@@ -14,6 +14,7 @@ mod branch;
 mod build;
 mod carried;
 mod chat;
+mod clocks;
 mod damaged;
 mod data_dir;
 mod demo;

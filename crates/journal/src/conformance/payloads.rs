@@ -8,6 +8,7 @@ use weir_types::{Hash, PAYLOAD_INLINE_MAX, Position, Seq};
 
 use super::Make;
 use super::kit::*;
+use super::sweeping::Named;
 use crate::append::Part;
 use crate::verify::{Problem, silent};
 
@@ -94,15 +95,6 @@ pub async fn an_event_needs_its_blobs(make: Make) {
     fixture.blobs.sweep(&Nothing, sweep).await.unwrap();
     append(journal, &a, vec![event("n", blob.clone())]).await;
     assert_eq!(journal.read(&a, Seq(2), 1).await.unwrap()[0].payload, blob);
-}
-
-/// What is in use, as the journal says.
-struct Named(std::sync::Arc<dyn crate::Journal>);
-
-impl Live for Named {
-    fn is_live(&self, hash: Hash) -> BoxFuture<'_, Result<bool, Box<dyn std::error::Error + Send + Sync>>> {
-        async move { Ok(self.0.refers_to(hash).await?) }.boxed()
-    }
 }
 
 /// Writers append large payloads, each of which is old garbage at first, while a collector without any grace never rests.
