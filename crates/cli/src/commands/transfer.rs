@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncSeekExt, AsyncWrite, BufReader};
-use weir_journal::transfer::{self, DamagedBranch, ExportError, Exported, ImportError, Imported};
+use weir_journal::transfer::{
+    self, DamagedBranch, ExportError, Exported, ImportError, Imported, LeftOut, RuntimeStreams, Selection,
+};
 use weir_support::new_file::Existing;
 use weir_types::{Explain, Fault, StreamName};
 
@@ -46,12 +48,18 @@ impl Explain for RestoreError {
 /// The arguments of `weir export`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  weir export --output journal.jsonl\n  weir export --stream notes | gzip > notes.jsonl.gz"
+    after_help = "Examples:\n  weir export --output journal.jsonl\n  weir export --stream notes | gzip > notes.jsonl.gz\n  \
+                  weir export --all --output everything.jsonl\n\n\
+                  Sessions and streams of your own are exported; the runtime's own streams (`engine:`, `budget:`, `loop:`) are \
+                  left out, since an import of them would be refused. For a copy of all there is, use `weir backup`."
 )]
 pub(crate) struct ExportArgs {
     /// Only this stream.
     #[arg(long, short)]
     stream: Option<String>,
+    /// Also the streams of the runtime itself, such as tokens, deployments and budgets: for `weir import --as-restore`.
+    #[arg(long, conflicts_with = "stream")]
+    all: bool,
     /// Write to this file instead of standard output, complete or not at all; one that is there is replaced.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -63,7 +71,8 @@ pub(crate) struct ExportArgs {
                         Ids, times and hash chains are kept and checked. What is there already is skipped, so an \
                         import can be repeated. A last line that was cut is dropped, and reported.\n\n\
                         Sessions come in halted, and no approval in them counts. An export that holds streams of the \
-                        runtime itself (`engine:`, `budget:`, `loop:`) is refused before anything is written.")]
+                        runtime itself (`engine:`, `budget:`, `loop:`), as `weir export --all` writes it, is refused before \
+                        anything is written: leave them out, or restore it if it is your own.")]
 pub(crate) struct ImportArgs {
     /// The export: a file, or `-` for standard input.
     #[arg(value_name = "FILE|-")]
@@ -72,6 +81,9 @@ pub(crate) struct ImportArgs {
     /// make their owners what they were. Only the owner of the data directory may.
     #[arg(long)]
     as_restore: bool,
+    /// Leave out the streams of the runtime itself, and import the rest of the export.
+    #[arg(long, conflicts_with = "as_restore")]
+    without_runtime_streams: bool,
 }
 
 #[derive(Serialize)]
@@ -80,9 +92,17 @@ struct ExportView {
     forks: u64,
     blobs: u64,
     output: PathBuf,
+    /// Streams of the runtime itself, without `--all`.
+    left_out: LeftOutView,
     /// What is damaged, and so not complete in the export.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     damaged: Vec<DamagedView>,
+}
+
+#[derive(Serialize)]
+struct LeftOutView {
+    streams: u64,
+    events: u64,
 }
 
 /// A branch of which the export has only the beginning.
@@ -129,14 +149,20 @@ impl Explain for Incomplete {
 /// Writes streams as JSON Lines. They are JSON already: to standard output, `--json` changes nothing.
 pub(crate) async fn export(args: &ExportArgs, context: &mut Context) -> Outcome {
     let stream: Option<StreamName> = args.stream.as_deref().map(args::parse).transpose()?;
+    let selection = match stream {
+        Some(stream) => Selection::Stream(stream),
+        None if args.all => Selection::Everything,
+        None => Selection::Portable,
+    };
     let store = context.store_to_read().await?;
     let exported = match &args.output {
-        Some(path) => export_to_file(&store, stream, path, context).await,
-        None => export_to(&store, stream, tokio::io::stdout(), context).await.map_err(failed_to_stdout),
+        Some(path) => export_to_file(&store, selection, path, context).await,
+        None => export_to(&store, selection, tokio::io::stdout(), context).await.map_err(failed_to_stdout),
     };
     store.close().await;
-    let Exported { events, forks, blobs, damaged } = exported?;
+    let Exported { events, forks, blobs, damaged, left_out } = exported?;
     tell_damaged(&damaged, &context.out);
+    tell_left_out(left_out, &context.out);
     let complete = match damaged.len() {
         0 => Ok(()),
         branches => Err(Incomplete(branches).into()),
@@ -146,7 +172,8 @@ pub(crate) async fn export(args: &ExportArgs, context: &mut Context) -> Outcome 
     };
     if context.out.json {
         let damaged = damaged.into_iter().map(DamagedView::from).collect();
-        context.out.document(&ExportView { events, forks, blobs, output, damaged })?;
+        let left_out = LeftOutView { streams: left_out.streams, events: left_out.events };
+        context.out.document(&ExportView { events, forks, blobs, output, left_out, damaged })?;
         return complete;
     }
     let what = format!("{}, {} and {}", count(events, "event"), count(forks, "fork"), count(blobs, "blob"));
@@ -165,25 +192,35 @@ fn tell_damaged(damaged: &[DamagedBranch], out: &Out) {
     }
 }
 
+fn tell_left_out(LeftOut { streams, events }: LeftOut, out: &Out) {
+    if streams > 0 {
+        let what = format!("{} of the runtime itself ({})", count(streams, "stream"), count(events, "event"));
+        out.note(format_args!(
+            "left out {what}; `--all` exports {} too, for `weir import --as-restore`",
+            if streams == 1 { "it" } else { "them" }
+        ));
+    }
+}
+
 async fn export_to(
     store: &Store,
-    stream: Option<StreamName>,
+    selection: Selection,
     sink: impl AsyncWrite + Send + Unpin,
     context: &Context,
 ) -> Result<Exported, ExportError> {
     let mut sink = Watched::new(sink, context.out.progress("exporting"), None);
-    transfer::export(&store.journal, &*store.blobs, stream, &mut sink).await
+    transfer::export(&store.journal, &*store.blobs, selection, &mut sink).await
 }
 
 async fn export_to_file(
     store: &Store,
-    stream: Option<StreamName>,
+    selection: Selection,
     path: &std::path::Path,
     context: &Context,
 ) -> Outcome<Exported> {
     let target = Target::create(path, Existing::Replace, Readers::Usual)?;
     let sink = tokio::fs::File::from_std(target.writer()?);
-    let exported = export_to(store, stream, sink, context).await.map_err(|error| match error {
+    let exported = export_to(store, selection, sink, context).await.map_err(|error| match error {
         ExportError::Write(source) => Failure::from(target.unwritable(source)),
         other => other.into(),
     })?;
@@ -205,6 +242,8 @@ struct ImportView {
     forks: u64,
     blobs: u64,
     dropped_tail: Option<u64>,
+    /// Events in streams of the runtime itself, with `--without-runtime-streams`.
+    left_out: u64,
 }
 
 /// Reads streams from JSON Lines.
@@ -217,7 +256,8 @@ pub(crate) async fn import(args: &ImportArgs, context: &mut Context) -> Outcome 
         Input::Stdin => None,
         Input::File(path) => tokio::fs::metadata(path).await.ok().map(|metadata| metadata.len()),
     };
-    if !args.as_restore {
+    let refuses = !args.as_restore && !args.without_runtime_streams;
+    if refuses {
         let (checked, length) = checked(content, &args.input).await?;
         (content, bytes) = (checked, bytes.or(Some(length)));
     }
@@ -227,7 +267,10 @@ pub(crate) async fn import(args: &ImportArgs, context: &mut Context) -> Outcome 
     let store = context.store_or_new().await?;
     let imported = match args.as_restore {
         true => transfer::restore(&store.journal, &*store.blobs, &mut source).await,
-        false => transfer::import(&store.journal, &*store.blobs, &mut source).await,
+        false => {
+            let runtime = if refuses { RuntimeStreams::Refuse } else { RuntimeStreams::LeaveOut };
+            transfer::import(&store.journal, &*store.blobs, &mut source, runtime).await
+        }
     };
     drop(source);
     store.close().await;
@@ -272,14 +315,18 @@ async fn refuse_other_files(source: &mut (impl AsyncBufRead + Unpin)) -> Result<
 }
 
 fn print(imported: Imported, context: &mut Context) -> Outcome {
-    let Imported { events, skipped, forks, blobs, dropped_tail } = imported;
+    let Imported { events, skipped, forks, blobs, dropped_tail, left_out } = imported;
     if context.out.json {
-        return context.out.document(&ImportView { events, skipped, forks, blobs, dropped_tail });
+        return context.out.document(&ImportView { events, skipped, forks, blobs, dropped_tail, left_out });
     }
     let what = format!("{}, {} and {}", count(events, "event"), count(forks, "fork"), count(blobs, "blob"));
     let there =
         if skipped > 0 { format!("; {} already there", count(skipped, "event")) } else { String::new() };
     context.out.line(format_args!("imported {what}{there}"))?;
+    if left_out > 0 {
+        let events = count(left_out, "event");
+        context.out.note(format_args!("left out {events} of streams of the runtime itself"));
+    }
     if let Some(bytes) = dropped_tail {
         context.out.warn(format_args!(
             "the end of the export is cut: its last {} were dropped; import the whole file to get the rest",

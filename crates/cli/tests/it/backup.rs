@@ -36,7 +36,7 @@ fn a_backup_restores_the_way_it_says() {
     ");
     let restored = restore(&weir, "b.tar");
     weir.ok(&["verify", "--data-dir", &restored]);
-    assert_eq!(weir.ok(&["export", "--data-dir", &restored]), weir.ok(&["export"]));
+    assert_eq!(weir.ok(&["export", "--all", "--data-dir", &restored]), weir.ok(&["export", "--all"]));
     weir.ok(&["append", "--stream", "notes", "--kind", "note.added", "--data-dir", &restored]);
     assert_eq!(weir.ok(&["count", "--stream", "notes", "--data-dir", &restored]), "5\n");
     // The restored journal is as safe and as shareable as the one it was copied from.

@@ -111,7 +111,7 @@ fn answer(wire: &str) -> String {
 
 /// Everything a data directory says, decoded: events, large payloads, blobs.
 pub(crate) fn decoded(weir: &Weir) -> String {
-    let mut text = weir.ok(&["export"]);
+    let mut text = weir.ok(&["export", "--all"]);
     for entry in walk(&weir.data().join("blobs")) {
         let parts: Vec<_> = entry.iter().map(|part| part.to_string_lossy()).collect();
         let name = parts[parts.len() - 2..].concat();

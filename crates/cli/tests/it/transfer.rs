@@ -38,7 +38,7 @@ fn an_import_of_an_export_is_identical() {
     assert_snapshot!(to.show(&["import", "export.jsonl", "--json"]), @r#"
     exit 0
     -- stdout
-    {"version":1,"events":0,"skipped":7,"forks":0,"blobs":0,"dropped_tail":null}
+    {"version":1,"events":0,"skipped":7,"forks":0,"blobs":0,"dropped_tail":null,"left_out":0}
     "#);
     assert_eq!(to.ok(&["export"]), exported);
 }
@@ -68,7 +68,7 @@ fn an_export_to_a_file_is_the_same_and_replaces_what_was_there() {
     assert_snapshot!(weir.show(&["export", "--output", "out", "--json"]), @r#"
     exit 0
     -- stdout
-    {"version":1,"events":7,"forks":1,"blobs":0,"output":"out"}
+    {"version":1,"events":7,"forks":1,"blobs":0,"output":"out","left_out":{"streams":0,"events":0}}
     "#);
     assert_eq!(std::fs::read_to_string(weir.path().join("out")).unwrap(), weir.ok(&["export"]));
     assert_snapshot!(weir.show(&["export", "--output", "nowhere/out"]), @"
@@ -161,12 +161,45 @@ fn what_is_no_export_or_was_altered_is_refused() {
     assert!(!weir.data().exists(), "a refused import made a data directory");
 }
 
-/// An export with tokens would make its author an admin here: it is refused as a whole, and only one's own is restored.
+/// A journal in which the runtime has written, too: tokens, and what a chat leaves.
+fn with_runtime_streams() -> Weir {
+    let weir = Weir::with_notes();
+    weir.ok(&["token", "issue", "--principal", "user:eve", "--groups", "group:admin"]);
+    weir
+}
+
+/// The export that everybody makes is one that everybody can import, and it says what it lacks.
 #[test]
-fn an_export_with_tokens_is_refused_and_restored_only_into_an_empty_directory() {
-    let from = Weir::with_notes();
-    from.ok(&["token", "issue", "--principal", "user:eve", "--groups", "group:admin"]);
-    let exported = from.ok(&["export"]);
+fn a_full_export_is_imported_without_a_word_about_the_runtime() {
+    let (from, to) = (with_runtime_streams(), Weir::new());
+    let file = to.path().join("export.jsonl").display().to_string();
+    assert_snapshot!(to.mask(&from.run(&["export", "--output", &file]).to_string().replace(&file, "FILE")), @"
+    exit 0
+    -- stdout
+    wrote 4 events, 1 fork and 0 blobs to `FILE`
+    -- stderr
+    note: left out 1 stream of the runtime itself (1 event); `--all` exports it too, for `weir import --as-restore`
+    ");
+    assert_snapshot!(to.show(&["import", "export.jsonl"]), @"
+    exit 0
+    -- stdout
+    imported 4 events, 1 fork and 0 blobs
+    ");
+    assert_eq!(to.ok(&["export"]), from.ok(&["export"]));
+    assert_eq!(to.ok(&["token", "list", "--json"]), Weir::with_notes().ok(&["token", "list", "--json"]));
+    let written = from.json(&["export", "--output", &file]);
+    assert_eq!(written["left_out"], serde_json::json!({"streams": 1, "events": 1}));
+    let written = from.json(&["export", "--all", "--output", &file]);
+    assert_eq!(written["left_out"], serde_json::json!({"streams": 0, "events": 0}));
+    assert_eq!(from.run(&["export", "--all", "--stream", "notes"]).code, 2);
+}
+
+/// An export with tokens would make its author an admin here: it is refused as a whole, imported without them, and only one's own
+/// is restored.
+#[test]
+fn an_export_with_tokens_is_refused_left_out_or_restored_into_an_empty_directory() {
+    let from = with_runtime_streams();
+    let exported = from.ok(&["export", "--all"]);
     let to = Weir::new();
     let file = to.path().join("export.jsonl");
     std::fs::write(&file, &exported).unwrap();
@@ -174,15 +207,34 @@ fn an_export_with_tokens_is_refused_and_restored_only_into_an_empty_directory() 
     exit 3
     -- stderr
     error: line 7 of the export is of stream `engine:tokens`, which only the runtime of this data directory writes
-    help: nothing was imported: tokens, deployments, budgets and agents' memory do not travel. Export the streams you want one by one with `weir export --stream NAME`; if the export is your own backup, restore it with `weir import --as-restore --data-dir NEW_DIR FILE`
+    help: nothing was imported: tokens, deployments, budgets and agents' memory do not travel. Import the rest with `weir import --without-runtime-streams FILE`; if the export is your own backup, restore all of it with `weir import --as-restore --data-dir NEW_DIR FILE`
     ";
     let dedented: String = refused.lines().map(|line| line.trim_start().to_owned() + "\n").collect();
     for shown in [to.run(&["import", "export.jsonl"]), to.run_with(&["import", "-"], exported.as_bytes())] {
         assert_eq!(shown.to_string().trim(), dedented.trim());
         assert!(!to.data().exists(), "a refused import wrote something");
     }
+    let both = ["import", "export.jsonl", "--as-restore", "--without-runtime-streams"];
+    assert_eq!(to.run(&both).code, 2);
+    let without = Weir::new();
+    let ran = without.run_with(&["import", "-", "--without-runtime-streams"], exported.as_bytes());
+    assert_snapshot!(ran, @"
+    exit 0
+    -- stdout
+    imported 4 events, 1 fork and 0 blobs
+    -- stderr
+    note: left out 1 event of streams of the runtime itself
+    ");
+    assert_eq!(without.ok(&["export", "--all"]), from.ok(&["export"]));
+    let again =
+        without.run_with(&["import", "-", "--without-runtime-streams", "--json"], exported.as_bytes());
+    assert_snapshot!(again, @r#"
+    exit 0
+    -- stdout
+    {"version":1,"events":0,"skipped":4,"forks":0,"blobs":0,"dropped_tail":null,"left_out":1}
+    "#);
     to.ok(&["import", "export.jsonl", "--as-restore"]);
-    assert_eq!(to.ok(&["export"]), exported);
+    assert_eq!(to.ok(&["export", "--all"]), exported);
     assert_eq!(to.ok(&["token", "list"]), from.ok(&["token", "list"]));
     assert_eq!(
         to.error(&["import", "export.jsonl", "--as-restore"]),

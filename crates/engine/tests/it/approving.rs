@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weir_engine::{Address, Adopt, Answered, Approval, Engine, EngineError, Pretence, StopReason};
-use weir_journal::transfer::{export, import};
+use weir_journal::transfer::{RuntimeStreams, Selection, export, import};
 use weir_journal::{NewEvent, Part};
 use weir_kernel::{
     About, ApprovalDenied, ApprovalGranted, ApprovalRequested, Body, Parked, ResumeReason, RunParked, Scope,
@@ -457,7 +457,7 @@ pub(crate) async fn forged(world: &World, address: &Address, more: Vec<Body>) ->
         append(&other, address, body, "user:boss").await;
     }
     let mut lines = Vec::new();
-    export(&*other.journal, &*other.blobs, None, &mut lines).await.unwrap();
+    export(&*other.journal, &*other.blobs, Selection::Everything, &mut lines).await.unwrap();
     lines
 }
 
@@ -514,7 +514,9 @@ async fn a_yes_that_was_imported_is_none() {
         for adopt in [Adopt::Asked, Adopt::All] {
             let world = careful();
             let server = world.start_with(Fuse::default(), |options| options.adopt = adopt).await;
-            import(&*world.journal, &*world.blobs, &mut lines.as_slice()).await.unwrap();
+            import(&*world.journal, &*world.blobs, &mut lines.as_slice(), RuntimeStreams::Refuse)
+                .await
+                .unwrap();
             refuses_what_it_brought(&world, &server, &address, name).await;
         }
     }
@@ -530,7 +532,7 @@ async fn a_yes_that_an_import_adds_to_a_session_that_waits_here_is_none() {
         let lines = forged(&world, &address, more).await;
         // Its task is still in memory, and hears of it at once.
         assert_eq!(process.engine.active(), 1);
-        import(&*world.journal, &*world.blobs, &mut lines.as_slice()).await.unwrap();
+        import(&*world.journal, &*world.blobs, &mut lines.as_slice(), RuntimeStreams::Refuse).await.unwrap();
         refuses_what_it_brought(&world, &process, &address, name).await;
     }
 }

@@ -4,7 +4,7 @@
 //! with chains that are right.
 
 use weir_engine::{Address, Approval, Pretence, StopReason};
-use weir_journal::transfer::import;
+use weir_journal::transfer::{RuntimeStreams, import};
 use weir_kernel::{
     Allowance, ApprovalGranted, ApprovalRequested, Body, BudgetReleased, Parent, Parked, ResumeReason,
     RunParked, Scope, SessionCreated, SessionHalted, SessionResumed, SessionUpdated, Share, ToolDecided,
@@ -121,7 +121,7 @@ async fn expect_no_authority(origin: &World, question: &Approval, name: &str, mo
     let address = &question.address;
     let lines = forged(origin, address, more).await;
     let world = careful();
-    import(&*world.journal, &*world.blobs, &mut lines.as_slice()).await.unwrap();
+    import(&*world.journal, &*world.blobs, &mut lines.as_slice(), RuntimeStreams::Refuse).await.unwrap();
     let process = world.start().await;
     let outcome = process.engine.settle(address).await.unwrap();
     assert_eq!((outcome.stop, deeds(&world)), (StopReason::Halted, 0), "{name}: {outcome:?}");

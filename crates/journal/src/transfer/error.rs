@@ -204,8 +204,8 @@ impl Explain for ImportError {
                     .into()
             }
             Self::Authority { .. } => {
-                "nothing was imported: tokens, deployments, budgets and agents' memory do not travel. Export the streams you \
-                 want one by one with `weir export --stream NAME`; if the export is your own backup, restore it with \
+                "nothing was imported: tokens, deployments, budgets and agents' memory do not travel. Import the rest with \
+                 `weir import --without-runtime-streams FILE`; if the export is your own backup, restore all of it with \
                  `weir import --as-restore --data-dir NEW_DIR FILE`"
                     .into()
             }

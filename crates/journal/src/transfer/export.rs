@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, BufWriter};
 use weir_blobs::{Blobs, GetError};
 use weir_types::{BranchId, BranchName, Event, Hash, PAYLOAD_INLINE_MAX, Position, Seq, StreamName};
 
-use super::{DamagedBranch, ExportError, Exported};
+use super::{DamagedBranch, ExportError, Exported, Selection};
 use crate::append::{EVENTS_MAX, Key};
 use crate::error::ReadError;
 use crate::lines::{BLOB_PIECE_MAX, BlobLine, EXPORT_VERSION, ForkLine, KeyLine, Line, Positions, to_line};
@@ -22,7 +22,7 @@ use crate::port::{Journal, PAGE_MAX};
 /// Pages shrink while they hold more payload than this.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Writes one stream, or all of them, to `sink`: what is in the journal when it starts, not what is appended meanwhile.
+/// Writes the streams of a selection to `sink`: what is in the journal when it starts, not what is appended meanwhile.
 ///
 /// # Errors
 /// When the output cannot be written, or nothing more can be read. What was written until then is a whole prefix of the export. Damage
@@ -30,7 +30,7 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 pub async fn export(
     journal: &dyn Journal,
     blobs: &dyn Blobs,
-    stream: Option<StreamName>,
+    selection: Selection,
     sink: &mut (dyn AsyncWrite + Send + Unpin),
 ) -> Result<Exported, ExportError> {
     let mut export = Export {
@@ -42,15 +42,18 @@ pub async fn export(
         damaged: BTreeMap::new(),
         told_blobs: HashSet::new(),
         page: Paging { limit: PAGE_MAX },
+        left_out: HashSet::new(),
         written: Exported::default(),
+        selection,
     };
     export.line(&Line::Header { version: EXPORT_VERSION }).await?;
-    match stream {
-        Some(stream) => export.one(&stream).await?,
-        None => export.all().await?,
+    match export.selection.clone() {
+        Selection::Stream(stream) => export.one(&stream).await?,
+        Selection::Portable | Selection::Everything => export.all().await?,
     }
     export.sink.flush().await.map_err(ExportError::Write)?;
     export.written.damaged = export.damaged.into_values().collect();
+    export.written.left_out.streams = export.left_out.len() as u64;
     Ok(export.written)
 }
 
@@ -64,7 +67,10 @@ struct Export<'a> {
     ends: HashMap<BranchId, Seq>,
     damaged: BTreeMap<Option<BranchId>, DamagedBranch>,
     told_blobs: HashSet<Hash>,
+    /// Streams that the selection does not take.
+    left_out: HashSet<StreamName>,
     page: Paging,
+    selection: Selection,
     written: Exported,
 }
 
@@ -137,10 +143,23 @@ impl Export<'_> {
             page.retain(|event| event.position <= end);
             let Some(last) = page.last() else { break };
             after = last.position;
+            page.retain(|event| self.takes(event));
             self.events(&page).await?;
             self.page.adapt(&page);
         }
         self.remaining_forks(end).await
+    }
+
+    /// Whether an event is in the export; counts those that are not.
+    fn takes(&mut self, event: &Event) -> bool {
+        if self.selection.takes(&event.stream) {
+            return true;
+        }
+        self.written.left_out.events += 1;
+        if !self.left_out.contains(&event.stream) {
+            self.left_out.insert(event.stream.clone());
+        }
+        false
     }
 
     async fn events(&mut self, page: &[Event]) -> Result<(), ExportError> {
@@ -195,8 +214,11 @@ impl Export<'_> {
         !self.damaged.is_empty() && self.damaged.contains_key(&Some(branch.clone()))
     }
 
-    /// Notes the first damage of a branch.
+    /// Notes the first damage of a branch that is to be in the export.
     fn damage(&mut self, branch: Option<BranchId>, seq: Seq, what: String) {
+        if branch.as_ref().is_some_and(|branch| !self.selection.takes(&branch.stream)) {
+            return;
+        }
         let damaged = DamagedBranch { branch: branch.clone(), seq, what, left_out: 0 };
         self.damaged.entry(branch).or_insert(damaged);
     }
@@ -284,7 +306,9 @@ impl Export<'_> {
         loop {
             let page = self.journal.streams(after.take(), PAGE_MAX).await?;
             for summary in &page {
-                self.remaining(summary, end).await?;
+                if self.selection.takes(&summary.stream) {
+                    self.remaining(summary, end).await?;
+                }
             }
             match page.into_iter().next_back() {
                 Some(last) => after = Some(last.stream),

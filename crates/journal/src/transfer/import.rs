@@ -7,10 +7,10 @@ use std::collections::{HashMap, HashSet};
 
 use tokio::io::{AsyncBufRead, AsyncWriteExt, DuplexStream};
 use weir_blobs::{Blobs, Lease, PutError};
-use weir_types::{BranchId, BranchName, Event, Hash, Hasher, Position, Seq, Timestamp, is_reserved_stream};
+use weir_types::{BranchId, BranchName, Event, Hash, Hasher, Position, Seq, StreamName, Timestamp};
 
 use super::input::{Input, Next};
-use super::{ImportError, Imported};
+use super::{ImportError, Imported, RuntimeStreams, is_runtime_stream};
 use crate::append::{EVENTS_MAX, NewEvent};
 use crate::error::ReadError;
 use crate::lines::{BLOB_PIECE_MAX, BlobLine, ForkLine, KeyLine, Line};
@@ -27,30 +27,37 @@ const REMEMBERED_MAX: usize = 10_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Accepts {
     /// Sessions, and what people and programs write themselves.
-    Foreign,
+    Foreign(RuntimeStreams),
     /// Also what the runtime keeps for itself.
     Everything,
 }
 
 impl Accepts {
-    /// Refuses a line about a stream that it does not take.
-    fn check(self, line: &Line, number: u64) -> Result<(), ImportError> {
-        let stream = match line {
-            Line::Fork(fork) => &fork.branch.stream,
-            Line::Key(key) => &key.branch.stream,
-            Line::Event(event) => &event.stream,
-            Line::Header { .. } | Line::Blob(_) => return Ok(()),
-        };
-        let is_foreign = !is_reserved_stream(stream) || stream.as_str().starts_with(SESSIONS);
-        if self == Self::Everything || is_foreign {
-            return Ok(());
+    /// Whether a line is taken.
+    ///
+    /// # Errors
+    /// When the export is refused because of it.
+    fn takes(self, line: &Line, number: u64) -> Result<bool, ImportError> {
+        let Some(stream) = stream_of(line) else { return Ok(true) };
+        match self {
+            Self::Foreign(RuntimeStreams::Refuse) if is_runtime_stream(stream) => {
+                Err(ImportError::Authority { line: number, stream: stream.clone() })
+            }
+            Self::Foreign(_) => Ok(!is_runtime_stream(stream)),
+            Self::Everything => Ok(true),
         }
-        Err(ImportError::Authority { line: number, stream: stream.clone() })
     }
 }
 
-/// What the names of sessions' streams begin with. They come in halted, and nothing they bring along counts as approved.
-const SESSIONS: &str = "session:";
+/// The stream that a line is about.
+fn stream_of(line: &Line) -> Option<&StreamName> {
+    match line {
+        Line::Fork(fork) => Some(&fork.branch.stream),
+        Line::Key(key) => Some(&key.branch.stream),
+        Line::Event(event) => Some(&event.stream),
+        Line::Header { .. } | Line::Blob(_) => None,
+    }
+}
 
 /// Reads an export to its end, and refuses one that [`import`] would refuse because of its streams. Writes nothing.
 ///
@@ -60,7 +67,7 @@ pub async fn check_streams(source: &mut (dyn AsyncBufRead + Send + Unpin)) -> Re
     let mut input = Input::new(source);
     loop {
         match input.next().await? {
-            Next::Line(line, _) => Accepts::Foreign.check(&line, input.line)?,
+            Next::Line(line, _) => drop(Accepts::Foreign(RuntimeStreams::Refuse).takes(&line, input.line)?),
             Next::Cut(_) | Next::End => return Ok(()),
         }
     }
@@ -86,11 +93,11 @@ pub async fn restore(
     read(journal, blobs, source, Accepts::Everything).await
 }
 
-/// Reads an export from `source` into the journal. Sessions come in halted.
+/// Reads an export from `source` into the journal. Sessions come in halted; streams of the runtime are refused or left out.
 ///
 /// # Errors
-/// At the first line that is wrong, was altered, contradicts the journal or is of a stream that only the runtime writes. What is before that line stays imported,
-/// and importing the file again skips it.
+/// At the first line that is wrong, was altered, contradicts the journal or is of a stream that is refused. What is before that line
+/// stays imported, and importing the file again skips it.
 ///
 /// # Cancel safety
 /// Dropping the future leaves a whole prefix of the export imported.
@@ -98,8 +105,9 @@ pub async fn import(
     journal: &dyn Journal,
     blobs: &dyn Blobs,
     source: &mut (dyn AsyncBufRead + Send + Unpin),
+    runtime: RuntimeStreams,
 ) -> Result<Imported, ImportError> {
-    read(journal, blobs, source, Accepts::Foreign).await
+    read(journal, blobs, source, Accepts::Foreign(runtime)).await
 }
 
 async fn read(
@@ -166,7 +174,10 @@ impl Import<'_> {
                 }
                 Next::End => return Ok(()),
             };
-            self.accepts.check(&line, self.input.line)?;
+            if !self.accepts.takes(&line, self.input.line)? {
+                self.done.left_out += u64::from(matches!(*line, Line::Event(_)));
+                continue;
+            }
             match *line {
                 Line::Header { .. } => {}
                 Line::Fork(fork) => self.fork(fork).await?,

@@ -32,13 +32,21 @@ impl Store {
     }
 
     async fn export(&self) -> String {
+        self.export_of(Selection::Everything).await.0
+    }
+
+    async fn export_of(&self, selection: Selection) -> (String, Exported) {
         let mut sink = Vec::new();
-        export(&self.journal, &*self.blobs, None, &mut sink).await.unwrap();
-        String::from_utf8(sink).unwrap()
+        let exported = export(&self.journal, &*self.blobs, selection, &mut sink).await.unwrap();
+        (String::from_utf8(sink).unwrap(), exported)
     }
 
     async fn import(&self, text: &str) -> Result<Imported, ImportError> {
-        import(&self.journal, &*self.blobs, &mut text.as_bytes()).await
+        import(&self.journal, &*self.blobs, &mut text.as_bytes(), RuntimeStreams::Refuse).await
+    }
+
+    async fn import_without(&self, text: &str) -> Result<Imported, ImportError> {
+        import(&self.journal, &*self.blobs, &mut text.as_bytes(), RuntimeStreams::LeaveOut).await
     }
 
     async fn events(&self) -> u64 {
@@ -102,7 +110,7 @@ async fn everything_stands_before_what_needs_it() {
     ];
     assert_eq!(shape(&export), expected);
     let copy = Store::new();
-    let report = Imported { events: 5, skipped: 0, forks: 2, blobs: 1, dropped_tail: None };
+    let report = Imported { events: 5, skipped: 0, forks: 2, blobs: 1, dropped_tail: None, left_out: 0 };
     assert_eq!(copy.import(&export).await.unwrap(), report);
     assert_eq!(copy.export().await, export);
     let k = KeyedPart { key: "k".parse().unwrap(), first: Seq(2), last: Seq(3) };
@@ -121,7 +129,8 @@ async fn an_import_can_be_repeated_and_gone_on_with() {
         assert_eq!((first.forks + second.forks, second.dropped_tail), (2, None), "cut after line {cut}");
         assert!(copy.journal.verify(None, crate::silent()).await.unwrap().is_sound());
         let again = copy.import(&export).await.unwrap();
-        let nothing_new = Imported { events: 0, skipped: 5, forks: 0, blobs: 1, dropped_tail: None };
+        let nothing_new =
+            Imported { events: 0, skipped: 5, forks: 0, blobs: 1, dropped_tail: None, left_out: 0 };
         assert_eq!(again, nothing_new, "cut after line {cut}");
     }
 }
@@ -323,7 +332,7 @@ async fn lines_that_come_twice_are_skipped_once() {
     // A key line that comes twice is refused: nothing says which part it starts.
     let twice = twice.replacen(export.lines().nth(2).unwrap(), "", 1);
     let copy = Store::new();
-    let report = Imported { events: 5, skipped: 5, forks: 2, blobs: 2, dropped_tail: None };
+    let report = Imported { events: 5, skipped: 5, forks: 2, blobs: 2, dropped_tail: None, left_out: 0 };
     assert_eq!(copy.import(&twice).await.unwrap(), report);
     assert_eq!(
         copy.export().await.replace(",\"last\":2", ",\"last\":3"),
@@ -337,7 +346,8 @@ async fn a_line_without_end_is_refused_before_it_fills_the_memory() {
     let endless = tokio::io::BufReader::new(tokio::io::repeat(b' '));
     let mut input = b"{\"weir_export\":1}\n{".chain(endless);
     let store = Store::new();
-    let refused = import(&store.journal, &*store.blobs, &mut input).await.unwrap_err();
+    let refused =
+        import(&store.journal, &*store.blobs, &mut input, RuntimeStreams::Refuse).await.unwrap_err();
     assert!(matches!(refused, ImportError::Line { line: 2, source: LineError::TooLong }), "{refused}");
 }
 
@@ -347,12 +357,12 @@ async fn what_is_appended_during_an_export_is_not_in_it() {
     let store = Store::new();
     let many = |count: usize| (0..count).map(|_| notes(&["1"]).remove(0)).collect();
     store.append(&main_of("a"), None, many(PAGE_MAX + 5)).await;
-    for stream in [None, Some(main_of("a").stream)] {
+    for selection in [Selection::Everything, Selection::Portable, Selection::Stream(main_of("a").stream)] {
         let before = store.events().await;
         // The pipe is small, so the export waits for us on its first page.
         let (mut sink, mut pipe) = tokio::io::duplex(1_024);
         let export = async {
-            let written = export(&store.journal, &*store.blobs, stream, &mut sink).await.unwrap();
+            let written = export(&store.journal, &*store.blobs, selection, &mut sink).await.unwrap();
             drop(sink);
             written
         };
@@ -417,6 +427,40 @@ async fn an_import_takes_no_stream_of_the_runtime() {
         }
     }
     check_streams(&mut valid.as_bytes()).await.unwrap();
+}
+
+/// Whatever the runtime keeps for itself, a portable export has everything else, and the import takes it as it is.
+#[tokio::test]
+async fn a_portable_export_is_imported_without_streams_of_the_runtime() {
+    let (own, plain) = (sample_with_blob(10).await, sample_with_blob(10).await);
+    let secret = own.blobs.put_bytes("of the runtime".into()).await.unwrap().hash;
+    for branch in authority() {
+        let named = NewEvent::new("n".parse().unwrap(), "1").with_refs(vec![secret]);
+        own.append(&branch, Some("k"), [notes(&["1"]), vec![named]].concat()).await;
+        let fork = Fork { from: branch.clone(), at: Seq(1), name: "side".parse().unwrap() };
+        own.journal.fork(fork).await.unwrap();
+    }
+    own.append(&main_of("session:x"), None, notes(&["1"])).await;
+    plain.append(&main_of("session:x"), None, notes(&["1"])).await;
+    let (portable, exported) = own.export_of(Selection::Portable).await;
+    let streams = authority().len() as u64;
+    assert_eq!(exported.left_out, LeftOut { streams, events: 2 * streams });
+    assert_eq!(shape(&portable), shape(&plain.export().await));
+    let copy = Store::new();
+    let done = copy.import(&portable).await.unwrap();
+    assert_eq!((done.events, done.left_out), (plain.events().await, 0));
+    assert_eq!(copy.export().await, portable);
+
+    // The export of everything comes to the same when they are left out by who imports.
+    let everything = own.export().await;
+    let copy = Store::new();
+    let done = copy.import_without(&everything).await.unwrap();
+    assert_eq!((done.events, done.left_out), (plain.events().await, 2 * streams));
+    assert_eq!(copy.export().await, portable);
+    // One stream that was asked for by name is exported, whatever it is.
+    let (one, exported) = own.export_of(Selection::Stream(authority()[0].stream.clone())).await;
+    assert_eq!((exported.events, exported.left_out), (2, LeftOut::default()));
+    assert_eq!(copy.import(&one).await.unwrap_err().code(), "journal::import-authority");
 }
 
 #[tokio::test]
