@@ -8,6 +8,7 @@ mod asking;
 mod calling;
 mod children;
 mod commit;
+mod deciding;
 mod paying;
 mod waiting;
 mod world;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use weir_journal::{Journal, ListAfter, ListFilter, Listed, OfKind, PAGE_MAX, Status};
 use weir_kernel::{
-    ApprovalDenied, ApprovalGranted, AskedBecause, Body, Call, CallState, Escalates, Lifecycle, Session,
-    SessionCreated, Verdict, kind,
+    ApprovalDenied, ApprovalGranted, AskedBecause, Body, Call, CallState, Escalates, Lifecycle, RunsAs,
+    Session, SessionCreated, Verdict, kind,
 };
 use weir_tools::{Asked, Decision};
 use weir_types::{BranchId, CallId, Effect, GateStep, Hash, Json, Seq, Timestamp, Who};
@@ -87,8 +87,23 @@ pub enum Pretence {
     RefusedElsewhere,
     /// A dry run is what is wanted: it is refused if the call would really happen here.
     Wanted,
+    /// A dry run is what is wanted, of whichever process runs it.
+    WantedElsewhere,
+    /// A live write is what is wanted, of whichever process runs it.
+    LiveElsewhere,
     /// It is taken either way.
     Allowed,
+}
+
+impl Pretence {
+    /// What is approved. The process that runs the call asks again if it would do something else.
+    fn runs(self) -> Option<RunsAs> {
+        match self {
+            Self::Refused | Self::RefusedElsewhere | Self::LiveElsewhere => Some(RunsAs::Live),
+            Self::Wanted | Self::WantedElsewhere => Some(RunsAs::DryRun),
+            Self::Allowed => None,
+        }
+    }
 }
 
 /// A page of what sessions ask people.
@@ -271,8 +286,14 @@ impl Engine {
                 return Err(ApprovalError::WouldPretend { tool: tool() }.into());
             }
             Pretence::Wanted if !pretends => return Err(ApprovalError::WouldHappen { tool: tool() }.into()),
-            Pretence::Refused | Pretence::RefusedElsewhere | Pretence::Wanted | Pretence::Allowed => {}
+            Pretence::Refused
+            | Pretence::RefusedElsewhere
+            | Pretence::Wanted
+            | Pretence::WantedElsewhere
+            | Pretence::LiveElsewhere
+            | Pretence::Allowed => {}
         }
+        let granted = ApprovalGranted { runs: pretence.runs().or(granted.runs), ..granted };
         self.answer(asked.address, granted.by.clone(), granted.into(), pretends).await
     }
 

@@ -99,6 +99,12 @@ impl Draft {
         self.events.push(Drafted { event, body, about, nature, beside, settled });
     }
 
+    /// Whether it holds a decision about a call.
+    pub(crate) fn decides(&self, call: CallId) -> bool {
+        let decides = |body: &Body| matches!(body, Body::ToolDecided(decided) if decided.call == call);
+        self.events.iter().any(|drafted| decides(&drafted.body))
+    }
+
     /// Adds what has to come before anything else.
     pub(crate) fn preface(&mut self, session: &mut Session, bodies: Vec<Body>) {
         for body in bodies {

@@ -107,7 +107,7 @@ impl Evidence<'_> {
         };
         let page = self.journal.read(self.branch, Seq(seq.0 - 1), 1).await?;
         let Some(granted) = page.first().and_then(granted_by_its_actor) else { return Ok(false) };
-        if granted.scope != Scope::Session || granted.by != claimed.by {
+        if granted.scope != Scope::Session || granted.by != claimed.by || granted.runs != claimed.runs {
             return Ok(false);
         }
         let Some(asked_at) = self.asked_for(granted.call, &claimed.tool).await? else { return Ok(false) };

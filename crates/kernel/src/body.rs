@@ -452,6 +452,9 @@ bodies! {
         input: Option<Json>,
         /// For how long.
         scope: Scope,
+        /// Whether they approved a live write or a dry run; events from before it was recorded do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        runs: Option<RunsAs>,
     }
     /// Someone said no.
     "approval.denied" ApprovalDenied {

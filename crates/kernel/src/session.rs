@@ -11,7 +11,7 @@ use weir_types::{
 };
 
 use crate::body::{
-    Allowance, AskedBecause, Draw, Escalates, Outcome, Parked, Reserve, SessionCreated, present,
+    Allowance, AskedBecause, Draw, Escalates, Outcome, Parked, Reserve, RunsAs, SessionCreated, present,
 };
 use crate::repeats::Repeats;
 use crate::tokens::Gauge;
@@ -78,6 +78,9 @@ pub struct StandingApproval {
     pub rule: String,
     /// Who said yes.
     pub by: String,
+    /// To live writes, or to dry runs; to either, if that was not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<RunsAs>,
     /// The event that says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted: Option<Seq>,
@@ -339,6 +342,9 @@ pub struct Call {
     /// Who said yes to these arguments, once that was taken up.
     #[serde(default)]
     pub approved_by: Option<String>,
+    /// Whether the newest yes is to a live write or to a dry run, if it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved_as: Option<RunsAs>,
     /// The group that could say yes, too, when someone did: as `group:…`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalated_to: Option<String>,

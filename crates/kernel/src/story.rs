@@ -262,6 +262,7 @@ impl Story {
             input_hash,
             input,
             scope: Scope::Once,
+            runs: None,
         });
     }
 

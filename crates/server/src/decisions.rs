@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
 use weir_engine::{Address, Answered, Approval, ApprovalError, Engine, EngineError, Pretence};
-use weir_kernel::{ApprovalDenied, ApprovalGranted, Scope};
+use weir_kernel::{ApprovalDenied, ApprovalGranted, RunsAs, Scope};
 use weir_types::{CallId, Explain, Fault, Hash, Json};
 
 use crate::auth::Caller;
@@ -14,17 +15,35 @@ const MESSAGE_CHARS_MAX: usize = 4_000;
 /// What someone says about a call.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
-    /// It may run: with these arguments instead of its own, if there are any, and for so long. Where it would be a dry run, that
-    /// has to be wanted.
-    Yes { input: Option<Json>, scope: Scope, dry_run: bool },
+    /// It may run: with these arguments instead of its own, if there are any, and for so long. It is refused where the call would do
+    /// something else than what is said yes to.
+    Yes { input: Option<Json>, scope: Scope, runs: RunsAs },
     /// It may not. The agent is told why.
     No { message: Option<String> },
 }
 
 impl Answer {
     /// A yes to a call as it is, and to no other.
-    pub(crate) fn yes() -> Self {
-        Self::Yes { input: None, scope: Scope::Once, dry_run: false }
+    pub(crate) fn yes(runs: RunsAs) -> Self {
+        Self::Yes { input: None, scope: Scope::Once, runs }
+    }
+}
+
+/// What a call is approved as, in the words of protocols that name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RunsAsWord {
+    LiveWrites,
+    DryRun,
+}
+
+impl RunsAsWord {
+    /// Nothing said is a live write, as `weir approve` has it.
+    pub(crate) fn runs(word: Option<Self>) -> RunsAs {
+        match word {
+            None | Some(Self::LiveWrites) => RunsAs::Live,
+            Some(Self::DryRun) => RunsAs::DryRun,
+        }
     }
 }
 
@@ -83,11 +102,14 @@ pub(crate) async fn decide(
 ) -> Result<Answered, Undecided> {
     let approval = asked.iter().find(|approval| approval.id == call);
     match answer {
-        Answer::Yes { input, scope, dry_run } => {
+        Answer::Yes { input, scope, runs } => {
             // Whatever is not asked any more is refused, and why is found out there.
             let input_hash = approval.map_or(Hash::ZERO, |approval| approval.input_hash);
             let granted = granted(caller, call, input_hash, input, scope);
-            let pretence = if dry_run { Pretence::Wanted } else { Pretence::Refused };
+            let pretence = match runs {
+                RunsAs::Live => Pretence::Refused,
+                RunsAs::DryRun => Pretence::Wanted,
+            };
             match engine.approve(address, granted, pretence).await {
                 Err(EngineError::Approval(ApprovalError::WouldPretend { tool })) => {
                     Err(Undecided::WouldPretend { tool })
@@ -106,20 +128,20 @@ pub(crate) async fn decide(
     }
 }
 
-/// Whether it makes sense to ask someone about a call: they may decide, and a yes would be taken here.
+/// What a yes of someone would be to; nothing, if it makes no sense to ask them.
 pub(crate) async fn can_be_asked(
     engine: &Engine,
     caller: &Caller,
     approval: &Approval,
-) -> Result<bool, EngineError> {
+) -> Result<Option<RunsAs>, EngineError> {
     if !engine.may_decide(approval, caller.who()).await? {
-        return Ok(false);
+        return Ok(None);
     }
     let granted = granted(caller, approval.id, approval.input_hash, None, Scope::Once);
     match engine.would_pretend(&approval.address, &granted).await {
         // Somebody else has decided meanwhile.
-        Err(EngineError::Approval(_)) => Ok(false),
-        pretends => Ok(!pretends?),
+        Err(EngineError::Approval(_)) => Ok(None),
+        pretends => Ok(Some(if pretends? { RunsAs::DryRun } else { RunsAs::Live })),
     }
 }
 
@@ -131,5 +153,5 @@ fn granted(
     scope: Scope,
 ) -> ApprovalGranted {
     let (by, groups) = (caller.principal.clone(), caller.groups.clone());
-    ApprovalGranted { call, by, groups, input_hash, input, scope }
+    ApprovalGranted { call, by, groups, input_hash, input, scope, runs: None }
 }

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use weir_engine::{Address, EngineError, New};
+use weir_engine::{Address, ApprovalError, EngineError, New};
 use weir_journal::PAGE_MAX;
 use weir_types::{Hash, Message, Role, RunId, Seq, SessionId};
 
@@ -20,7 +20,7 @@ use crate::access;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::branches::{NO_SUCH_MESSAGE, Prefix, before_said, branch_off, newest};
-use crate::decisions::{self, Answer};
+use crate::decisions::{self, Answer, Undecided};
 use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path};
 use crate::formats::{Named, Vercel};
@@ -39,6 +39,9 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
 ///
 /// Of the messages, only the newest is said when the chat is known; those before it begin one that is not. `regenerate-message`, or a message of the
 /// user that is changed (`submit-message` with its `messageId`), forks the session before that message, and the chat goes on there; one that never arrived is said.
+///
+/// A response to an approval approves a live write, unless `runsAs` is `dry_run`: in the body of the request (`body: { runsAs: "dry_run" }` of the
+/// transport) for all responses in it, or in the `approval` of a part for that part. The response is refused if the call would do something else on this server.
 #[utoipa::path(
     post,
     path = "/agents/{name}/ui",
@@ -197,9 +200,10 @@ async fn decide(
     }
     let session = app.engine.state(address, None).await?;
     let run = session.run.ok_or_else(nothing_asked)?.id;
-    for Decision { call, approved, reason } in open {
-        let answer = if *approved { Answer::yes() } else { Answer::No { message: reason.clone() } };
-        decisions::decide(&engine, caller, address, *call, &asked, answer).await?;
+    for Decision { call, approved, reason, runs } in open {
+        let answer = if *approved { Answer::yes(*runs) } else { Answer::No { message: reason.clone() } };
+        let decided = decisions::decide(&engine, caller, address, *call, &asked, answer).await;
+        decided.map_err(in_words_of_the_transport)?;
     }
     Ok((run, session.seq))
 }
@@ -250,6 +254,22 @@ fn too_long(messages: usize) -> Error {
         format!("the chat is new here and has {messages} messages, and {MESSAGES_MAX} is the most"),
         "send less of the past",
     )
+}
+
+/// What to send instead is a field of this route's own.
+fn in_words_of_the_transport(undecided: Undecided) -> Error {
+    let help = match &undecided {
+        Undecided::WouldPretend { .. } => Some(
+            "let a server decide that was started with `--live-writes`, or approve the dry run with `runsAs: \"dry_run\"`; it \
+             still waits",
+        ),
+        Undecided::Refused(EngineError::Approval(ApprovalError::WouldHappen { .. })) => {
+            Some("approve it without `runsAs: \"dry_run\"`; it still waits")
+        }
+        Undecided::TooLong | Undecided::Refused(_) => None,
+    };
+    let error = Error::from(undecided);
+    Error { help: help.map_or(error.help, Into::into), ..error }
 }
 
 fn nothing_asked() -> Error {

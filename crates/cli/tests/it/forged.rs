@@ -124,6 +124,7 @@ fn a_yes_that_does_not_fit_asks_again() {
             input_hash,
             input: None,
             scope: Scope::Once,
+            runs: None,
         };
         write(&desk, &session, granted, actor);
         let resumed = desk.project.run(&["session", "resume", &session, "--live-writes"]);

@@ -71,8 +71,9 @@ async fn project_writes_for_real(server: Server, asked: &Value) {
     assert!(frames.iter().any(|frame| frame.data.contains("refunded 5")), "{frames:?}");
 }
 
+/// The same rules as those of `weir approve`: for a dry run one says so.
 #[tokio::test]
-async fn nobody_is_asked_over_mcp_about_a_call_that_would_only_pretend() {
+async fn a_yes_over_mcp_says_that_a_dry_run_is_wanted() {
     let project = Project::new();
     let server = project.serve().start().await;
     let turn = server.post("/agents/careful/chat", &json!({"message": "refund 5"})).await.ok();
@@ -80,12 +81,55 @@ async fn nobody_is_asked_over_mcp_about_a_call_that_would_only_pretend() {
     let server = pretending(server).await;
     let capabilities = json!({"elicitation": {}});
     let careful = Mcp::new(&server, "/agents/careful/mcp").begin("2025-11-25", capabilities).await;
-    let reply = careful.call("careful", json!({"message": "hurry", "session": session})).await;
-    let asked = reply.messages.iter().find(|message| message["method"] == "elicitation/create");
-    assert_eq!(asked, None);
-    assert_eq!(reply.result()["structuredContent"]["approvals"][0]["id"], turn["approvals"][0]["id"]);
-    assert!(reply.words().contains("waits for approval"), "{}", reply.words());
-    assert_eq!(granted(&project, session), 0, "it still waits");
+    let hurry = || json!({"message": "hurry", "session": session});
+    for content in [json!({"approve": true}), json!({"approve": true, "runs_as": "live_writes"})] {
+        let (asked, words) = careful.answering("careful", hurry(), content).await;
+        let asked = &asked.expect("they are asked")["params"];
+        assert!(asked["message"].as_str().unwrap().contains("it would be a dry run"), "{asked}");
+        let words_of_it = &asked["requestedSchema"]["properties"]["runs_as"]["enum"];
+        assert_eq!(*words_of_it, json!(["live_writes", "dry_run"]), "{asked}");
+        assert!(words.contains("waits for approval"), "{words}");
+        assert_eq!(granted(&project, session), 0, "it still waits");
+    }
+    careful.answering("careful", hurry(), json!({"approve": true, "runs_as": "dry_run"})).await;
+    server.until(session, "idle").await;
+    assert_eq!(stubs(&project, session), [true]);
+    let event = project.events(session).into_iter().find(|event| event["kind"] == "approval.granted");
+    assert_eq!(event.unwrap()["payload"]["runs"], "dry_run");
+}
+
+/// The AI SDK says it for one approval, or in the body of the request for all of them.
+#[tokio::test]
+async fn a_yes_in_a_chat_says_that_a_dry_run_is_wanted() {
+    for all in [false, true] {
+        let project = Project::new();
+        let server = project.serve().start().await;
+        let user = json!({"id": "u", "role": "user", "parts": [{"type": "text", "text": "refund 5"}]});
+        let asking = json!({"id": "chat", "messages": [user], "trigger": "submit-message"});
+        server.stream("/agents/careful/ui", &asking).await.all().await;
+        let asked = server.get("/approvals").await.ok()["approvals"][0].clone();
+        let session = asked["session"].as_str().unwrap();
+        let mut dry = approved(&asked);
+        match all {
+            true => dry["runsAs"] = json!("dry_run"),
+            false => dry["messages"][1]["parts"][0]["approval"]["runsAs"] = json!("dry_run"),
+        }
+        let refused = server.post("/agents/careful/ui", &dry).await;
+        assert_eq!(refused.error(), (409, "engine::would-happen".into()));
+        let server = pretending(server).await;
+        let refused = server.post("/agents/careful/ui", &approved(&asked)).await;
+        assert!(refused.text().contains("runsAs"), "{}", refused.text());
+        assert_eq!(granted(&project, session), 0, "it still waits");
+        server.stream("/agents/careful/ui", &dry).await.all().await;
+        assert_eq!(stubs(&project, session), [true]);
+    }
+}
+
+/// Which of the calls that answered were dry runs.
+fn stubs(project: &Project, session: &str) -> Vec<bool> {
+    let events = project.events(session);
+    let done = events.iter().filter(|event| event["kind"] == "tool.completed");
+    done.map(|event| event["payload"]["stub"].as_bool().unwrap()).collect()
 }
 
 /// `null` would be taken for a field that is left out.

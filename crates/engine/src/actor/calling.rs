@@ -12,14 +12,14 @@ use weir_kernel::{
     FileWritten, MemoryRetrieved, MemoryStored, SessionReleased, ToolCompleted, ToolDecided, ToolFailed,
     ToolRequested, ToolStarted, ToolUse, Verdict,
 };
-use weir_tools::{Asked, Decision, Done, Failed, Permit, Started, Trace, WAITS};
-use weir_types::{ApprovalTerms, CallId, Effect, GateStep, Hash, OnInterrupt, Risk, Who};
+use weir_tools::{Decision, Done, Failed, Permit, Started, Trace, WAITS};
+use weir_types::{ApprovalTerms, CallId, Effect, GateStep, Hash, OnInterrupt, Risk};
 
 use super::asking::millis;
 use super::children::{bill, child_agent};
 use super::commit::Committed;
 use super::{Actor, Flow, Hold, Release};
-use crate::approvals::{self, ON_INTERRUPT};
+use crate::approvals::ON_INTERRUPT;
 use crate::draft::{Nature, new_event};
 use crate::error::EngineError;
 use crate::memory;
@@ -87,7 +87,11 @@ impl Actor {
         self.decided_of(call.id, decided);
         if asks {
             let rule = rule.unwrap_or_default();
-            let asked = self.asked_about(call.id, call.input_hash(), rule, AskedBecause::Rule, terms);
+            let because = match call.may_have_happened() && call.child.is_none() {
+                true => AskedBecause::Interrupted,
+                false => AskedBecause::Rule,
+            };
+            let asked = self.asked_about(call.id, call.input_hash(), rule, because, terms);
             self.decided_of(call.id, asked);
         }
     }
@@ -105,70 +109,6 @@ impl Actor {
         let escalates = terms.escalate.map(|to| Escalates { at: now.after_millis(to.after_ms), to: to.to });
         let expires = terms.within_ms.map(|within| now.after_millis(within));
         ApprovalRequested { call, input_hash, rule, expires, because: Some(because), escalates }
-    }
-
-    /// Whether a call may run, in the light of what people said. Whoever said yes must still be someone who may.
-    fn decision(&self, runnable: &Runnable, call: &Call) -> Decision {
-        let approved_by = match &call.state {
-            CallState::Granted { by, input_hash } => Some(by).filter(|_| *input_hash == call.input_hash()),
-            _ => call.approved_by.as_ref(),
-        };
-        let through = call.escalated_to.as_deref();
-        let refused = match approved_by.map(|by| (by, self.refused_as_approver(runnable, by, through))) {
-            Some((by, None)) => return self.asked(runnable, call, Some(by)),
-            Some((by, Some(why))) => Some(format!("`{by}` said yes, which does not count: {why}")),
-            None => None,
-        };
-        let decision = self.asked(runnable, call, None);
-        let decision = self.under_standing_approval(runnable, call, decision);
-        match refused {
-            Some(refused) if decision.verdict == Verdict::Ask => {
-                Decision { because: format!("{refused}; {}", decision.because), ..decision }
-            }
-            _ => decision,
-        }
-    }
-
-    fn asked(&self, runnable: &Runnable, call: &Call, approved_by: Option<&str>) -> Decision {
-        runnable.tools.authorize(&Asked {
-            call: call.id,
-            tool: &call.tool,
-            input: call.input_to_run(),
-            session: self.address.session,
-            depth: self.depth(),
-            agent: &runnable.agent.name,
-            principal: self.principal(),
-            groups: self.groups(),
-            approved_by,
-        })
-    }
-
-    /// Why someone's yes does not count, if it does not. `through` is the group that could say yes, too, when they did.
-    fn refused_as_approver(&self, runnable: &Runnable, by: &str, through: Option<&str>) -> Option<String> {
-        let groups = self.session.approvers.get(by).map_or(&[][..], Vec::as_slice);
-        let (by, agent) = (Who::new(by, groups), &runnable.agent.name);
-        let decision = approvals::may_approve(&*runnable.tools, by, self.principal(), agent, through);
-        (decision.verdict != Verdict::Allow).then_some(decision.because)
-    }
-
-    /// Someone may have said yes to such calls for the whole session.
-    fn under_standing_approval(&self, runnable: &Runnable, call: &Call, decision: Decision) -> Decision {
-        let Some(rule) = decision.rule.as_deref().filter(|_| decision.verdict == Verdict::Ask) else {
-            return decision;
-        };
-        let standing = self.session.standing.iter().find(|standing| {
-            (standing.tool.as_str(), standing.rule.as_str()) == (call.tool.as_str(), rule)
-                && self.refused_as_approver(runnable, &standing.by, None).is_none()
-        });
-        let Some(standing) = standing else { return decision };
-        let approved = self.asked(runnable, call, Some(&standing.by));
-        match approved.verdict {
-            Verdict::Allow => {
-                let because = format!("`{}` approved `{}` for this session", standing.by, call.tool);
-                Decision { rule: decision.rule, because, ..approved }
-            }
-            Verdict::Deny | Verdict::Ask => approved,
-        }
     }
 
     /// The groups that whoever the session acts for came with.
@@ -251,19 +191,26 @@ impl Actor {
     }
 
     /// A call that a crash cut off, or that waited for the session behind it, goes on only if it would be allowed now: grants
-    /// may have been taken back, and whoever goes on may let less happen than whoever began. True, if one of them may not:
-    /// then decide again.
+    /// may have been taken back, and whoever goes on may let less happen than whoever began. So does one that a process allowed and
+    /// did not start. True, if one of them may not: then decide again.
     fn refuse_repeating(&mut self, runnable: &Runnable, calls: &[CallId]) -> bool {
         let mut refused = false;
         for id in calls {
             let Some(call) = self.session.call(*id).cloned() else { continue };
-            if !matches!(call.state, CallState::Interrupted | CallState::Suspended) {
+            let is_cut_off = matches!(call.state, CallState::Interrupted | CallState::Suspended);
+            // A decision that another process wrote down is that of its flags.
+            let is_of_others = call.state == CallState::Allowed && !self.draft.decides(*id);
+            if !is_cut_off && !is_of_others {
                 continue;
             }
             let decision = self.decision(runnable, &call);
+            if is_of_others && (decision.verdict, decision.stub) == (Verdict::Allow, call.stub) {
+                continue;
+            }
             let decision = match decision.verdict {
                 Verdict::Deny | Verdict::Ask => decision,
                 // To pretend would be to say that nothing happened.
+                Verdict::Allow if is_of_others => decision,
                 Verdict::Allow if decision.stub && !call.stub => {
                     let because = "stub: it was cut off while writes were live, and now they are not; `--live-writes` \
                                    would repeat it";

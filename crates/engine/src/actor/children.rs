@@ -156,6 +156,7 @@ impl Actor {
             input_hash: call.input_hash(),
             input: None,
             scope: Scope::Once,
+            runs: None,
         };
         let mut draft = Draft::default();
         draft.add(&mut session, over.into(), about, Nature::Decision);

@@ -34,7 +34,15 @@ pub(crate) async fn asking(engine: &Engine, agent: &str, message: &str) -> (Addr
 
 pub(crate) fn yes(approval: &Approval, by: &str) -> ApprovalGranted {
     let (call, input_hash) = (approval.id, approval.input_hash);
-    ApprovalGranted { call, by: by.to_owned(), groups: vec![], input_hash, input: None, scope: Scope::Once }
+    ApprovalGranted {
+        call,
+        by: by.to_owned(),
+        groups: vec![],
+        input_hash,
+        input: None,
+        scope: Scope::Once,
+        runs: None,
+    }
 }
 
 pub(crate) fn no(approval: &Approval, by: &str, message: &str) -> ApprovalDenied {
@@ -327,7 +335,7 @@ async fn a_decision_names_whose_yes_it_counted() {
 }
 
 /// Appends an event as somebody could who has the journal in hand.
-async fn append(world: &World, address: &Address, body: impl Into<Body>, actor: &str) {
+pub(crate) async fn append(world: &World, address: &Address, body: impl Into<Body>, actor: &str) {
     let body = body.into();
     let about = About { actor: Some(actor.to_owned()), ..About::default() };
     let event = NewEvent::new(body.kind_str().parse().unwrap(), body.encode().unwrap())

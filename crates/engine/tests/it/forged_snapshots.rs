@@ -99,8 +99,13 @@ fn doors(truth: &Session) -> Vec<(String, Session)> {
     for granted in std::iter::once(None).chain((0..=truth.seq.0 + 1).map(|seq| Some(Seq(seq)))) {
         for rule in ["ask", "gate", "always", "ask-first"] {
             door(&format!("standing approval by event {granted:?} of rule {rule}"), &|session| {
-                let standing =
-                    StandingApproval { tool: "ask".to_owned(), rule: rule.to_owned(), by: by(), granted };
+                let standing = StandingApproval {
+                    tool: "ask".to_owned(),
+                    rule: rule.to_owned(),
+                    by: by(),
+                    runs: None,
+                    granted,
+                };
                 session.standing.push(standing);
             });
         }

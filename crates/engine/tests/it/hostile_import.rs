@@ -70,7 +70,7 @@ fn hostile(question: &Approval) -> Vec<(&'static str, Body)> {
     let granted = |call, input_hash, scope| -> Body {
         let by = "user:boss".to_owned();
         let groups = vec!["group:admin".to_owned()];
-        ApprovalGranted { call, by, groups, input_hash, input: None, scope }.into()
+        ApprovalGranted { call, by, groups, input_hash, input: None, scope, runs: None }.into()
     };
     let started = |call, key: &CallId, input_hash| -> Body {
         ToolStarted { call, attempt: 1, key: key.to_string(), input_hash, child: None }.into()

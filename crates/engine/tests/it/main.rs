@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 mod adopting;
+mod approved_as;
 mod approving;
 mod budgets;
 mod children;

@@ -141,6 +141,7 @@ async fn an_approval_from_elsewhere_reaches_whoever_can_go_on() {
         input_hash: weir_types::Hash::of(b"other arguments"),
         input: None,
         scope: Scope::Once,
+        runs: None,
     };
     let refused = other.engine.approve(&address, wrong.clone(), Pretence::Allowed).await.unwrap_err();
     assert_eq!(refused.code(), "engine::approval-arguments");

@@ -274,3 +274,20 @@ pub enum Scope {
     /// For calls like it in this session.
     Session,
 }
+
+/// What a call that is approved does to the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunsAs {
+    /// It happens.
+    Live,
+    /// It only pretends.
+    DryRun,
+}
+
+impl RunsAs {
+    /// Whether a call that is a dry run, or is not, is what was approved.
+    pub fn fits(self, stub: bool) -> bool {
+        stub == (self == Self::DryRun)
+    }
+}

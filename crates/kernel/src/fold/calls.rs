@@ -148,11 +148,12 @@ impl Session {
             // To repeat what was cut off is asked about each time.
             if body.scope == Scope::Session && call.attempt == 0 {
                 let (tool, rule, by) = (call.tool.clone(), rule.clone(), body.by.clone());
-                standing = Some(StandingApproval { tool, rule, by, granted: Some(at.seq) });
+                standing = Some(StandingApproval { tool, rule, by, runs: body.runs, granted: Some(at.seq) });
             }
             let escalated = escalates.as_ref().filter(|escalates| at.ts >= escalates.at);
             call.escalated_to = escalated.map(|escalates| escalates.to.clone());
             call.edited.clone_from(&body.input);
+            call.approved_as = body.runs;
             call.state = CallState::Granted { by: body.by.clone(), input_hash: call.input_hash() };
         });
         self.approved_with(body);
@@ -268,6 +269,7 @@ fn requested(body: &ToolRequested, wire_id: String) -> Call {
         stub: false,
         because: String::new(),
         approved_by: None,
+        approved_as: None,
         escalated_to: None,
         state: CallState::Requested,
     }

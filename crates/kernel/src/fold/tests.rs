@@ -451,7 +451,15 @@ fn the_newest_long_results_can_be_read_on() {
 fn granted_for_the_session(story: &mut Story, call: CallId) {
     let input_hash = story.call(call).input_hash();
     let by = "bob".into();
-    story.add(ApprovalGranted { call, by, groups: vec![], input_hash, input: None, scope: Scope::Session });
+    story.add(ApprovalGranted {
+        call,
+        by,
+        groups: vec![],
+        input_hash,
+        input: None,
+        scope: Scope::Session,
+        runs: None,
+    });
 }
 
 #[test]
@@ -461,8 +469,13 @@ fn a_yes_for_the_session_is_kept_for_the_tool_and_the_rule() {
         story.ask_someone(call, None);
         granted_for_the_session(&mut story, call);
     }
-    let standing =
-        StandingApproval { tool: "write".into(), rule: "r".into(), by: "bob".into(), granted: Some(Seq(13)) };
+    let standing = StandingApproval {
+        tool: "write".into(),
+        rule: "r".into(),
+        by: "bob".into(),
+        runs: None,
+        granted: Some(Seq(13)),
+    };
     assert_eq!(story.session.standing, [standing]);
     let mut forked = story.session.clone();
     let at =
@@ -485,6 +498,7 @@ fn a_yes_that_does_not_count_or_is_for_a_repetition_stands_for_nothing() {
         input_hash: Hash::ZERO,
         input: None,
         scope: Scope::Session,
+        runs: None,
     });
     assert_eq!(story.session.standing, []);
     let (mut story, call) = Story::of_a_running_call("ask");
@@ -548,6 +562,7 @@ fn a_yes_in_the_name_of_someone_else_is_none_and_is_told() {
         input_hash,
         input: None,
         scope: Scope::Once,
+        runs: None,
     };
     let event = |actor: Option<&str>, session: &Session| {
         let about = About { actor: actor.map(str::to_owned), ..About::default() };

@@ -243,6 +243,7 @@ fn tool_kinds() -> Vec<BoxedStrategy<Body>> {
             input_hash: hash(),
             input: option::of(json()),
             scope: select(vec![Scope::Once, Scope::Session]),
+            runs: option::of(prop_oneof![Just(weir_kernel::RunsAs::Live), Just(weir_kernel::RunsAs::DryRun)]),
         }),
         body!(ApprovalDenied { call: call(), by: text(), groups: texts(), message: option::of(text()) }),
         body!(ApprovalExpired { call: call() }),

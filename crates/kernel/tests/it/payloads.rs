@@ -46,7 +46,7 @@ const FIELDS: [(&str, &str); 46] = [
     ("tool.completed", "call content changed_files stub whole log bill"),
     ("tool.failed", "call class message outcome log bill"),
     ("approval.requested", "call input_hash rule expires because escalates"),
-    ("approval.granted", "call by groups input_hash input scope"),
+    ("approval.granted", "call by groups input_hash input scope runs"),
     ("approval.denied", "call by groups message"),
     ("approval.expired", "call"),
     ("memory.stored", "doc title tags hash"),

@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_engine::{Address, Approval, AskedAfter, DamagedSession};
 use weir_journal::{ListAfter, Listed, Status};
-use weir_kernel::Scope;
+use weir_kernel::{RunsAs, Scope};
 use weir_types::{BranchId, BranchName, CallId, Seq, StreamName};
 
 use super::page::{cursor, limit, place};
@@ -360,7 +360,10 @@ impl Deciding {
             }
             Word::Allow => {
                 let scope = scope.map_or(Scope::Once, Scope::from);
-                ("approved", Answer::Yes { input, scope, dry_run: dry_run.unwrap_or(false) })
+                ("approved", {
+                    let runs = if dry_run == Some(true) { RunsAs::DryRun } else { RunsAs::Live };
+                    Answer::Yes { input, scope, runs }
+                })
             }
             Word::Deny => ("denied", Answer::No { message }),
         };

@@ -26,7 +26,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 
 /// A message of MCP (JSON-RPC 2.0) to the agent: `initialize`, `tools/list`, `tools/call`. The agent is a tool of its own name; a call
 /// that sends a progress token is told of every model and tool call while it works. One with a `weir/idempotency-key` in its `_meta`, or an
-/// `Idempotency-Key`, is one turn however often it is repeated.
+/// `Idempotency-Key`, is one turn however often it is repeated. A client with `elicitation` is asked about calls that its user may approve: `approve`, and
+/// `runs_as` (`live_writes` or `dry_run`) where the call would be a dry run.
 #[utoipa::path(
     post, path = "/agents/{name}/mcp", tag = "mcp", params(("name" = String, Path)),
     request_body(content = Object, content_type = "application/json"),

@@ -7,8 +7,8 @@ use axum::http::StatusCode;
 use futures_util::FutureExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use weir_engine::{Address, Approval, Engine, EngineError, Outcome, Update, Updates};
-use weir_kernel::Body;
+use weir_engine::{Address, Approval, ApprovalError, Engine, EngineError, Outcome, Update, Updates};
+use weir_kernel::{Body, RunsAs};
 use weir_mcp::serving::{Ask, Asking, Given, Incoming, Progress, Refusal};
 use weir_types::{Block, CallId, Seq, StopReason, Usage};
 
@@ -16,7 +16,7 @@ use super::asked;
 use crate::access;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::decisions::{self, Answer, Undecided};
+use crate::decisions::{self, Answer, RunsAsWord, Undecided};
 use crate::error::Error;
 use crate::idempotency::{self, Claimed, UnderWay};
 use crate::saying::{self, Place, Unheard, Where};
@@ -273,11 +273,28 @@ impl Following {
 /// Asks whoever sits before the client about the first call that waits. True, if they have decided.
 async fn decided(app: &App, caller: &Caller, asking: &Asking, approvals: &[Approval]) -> Result<bool, Error> {
     let Some(approval) = approvals.first() else { return Ok(false) };
-    if !decisions::can_be_asked(&app.engine, caller, approval).await? {
+    let Some(runs) = decisions::can_be_asked(&app.engine, caller, approval).await? else {
         return Ok(false);
+    };
+    let Some(answer) = asking.ask(question(approval, runs)).await else { return Ok(false) };
+    let Some(decision) = decision(answer) else { return Ok(false) };
+    match decisions::decide(&app.engine, caller, &approval.address, approval.id, approvals, decision).await {
+        Ok(_) => Ok(true),
+        // It still waits, and whoever called is told so.
+        Err(
+            Undecided::WouldPretend { .. }
+            | Undecided::Refused(EngineError::Approval(ApprovalError::WouldHappen { .. })),
+        ) => Ok(false),
+        // Somebody else has decided meanwhile: whatever came of that is what comes of this.
+        Err(Undecided::Refused(EngineError::Approval(_))) => Ok(true),
+        Err(error) => Err(error.into()),
     }
-    let message = format!("{}\n\n{} {}", approval.why, approval.tool, approval.input.as_str());
-    let schema = json!({
+}
+
+/// What they are asked. Where the call would be a dry run, a yes has to say that this is what is wanted.
+fn question(approval: &Approval, runs: RunsAs) -> Ask {
+    let mut message = format!("{}\n\n{} {}", approval.why, approval.tool, approval.input.as_str());
+    let mut schema = json!({
         "type": "object",
         "properties": {
             "approve": {"type": "boolean", "title": "Approve", "description": "Whether it may run with these arguments."},
@@ -285,22 +302,34 @@ async fn decided(app: &App, caller: &Caller, asking: &Asking, approvals: &[Appro
         },
         "required": ["approve"],
     });
-    let Some(answer) = asking.ask(Ask { message, schema, patience: PATIENCE }).await else {
-        return Ok(false);
-    };
-    let decision = match answer.get("approve").and_then(Value::as_bool) {
-        Some(true) => Answer::yes(),
-        Some(false) => {
-            Answer::No { message: answer.get("message").and_then(Value::as_str).map(str::to_owned) }
-        }
-        None => return Ok(false),
-    };
-    match decisions::decide(&app.engine, caller, &approval.address, approval.id, approvals, decision).await {
-        Ok(_) => Ok(true),
-        // Somebody else has decided meanwhile: whatever came of that is what comes of this.
-        Err(Undecided::Refused(EngineError::Approval(_))) => Ok(true),
-        Err(error) => Err(error.into()),
+    if runs == RunsAs::DryRun {
+        message.push_str(
+            "\n\nHere it would be a dry run: nothing would happen, and the approval would be used up.",
+        );
+        schema["properties"]["runs_as"] = json!({
+            "type": "string",
+            "enum": ["live_writes", "dry_run"],
+            "title": "Runs as",
+            "description": "Approve it as `dry_run`; as `live_writes` it waits for a server that lets writes happen.",
+            "default": "live_writes",
+        });
     }
+    Ask { message, schema, patience: PATIENCE }
+}
+
+/// What they said. It is nothing that leaves open whether they approve, or what.
+fn decision(answer: Value) -> Option<Answer> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Said {
+        approve: bool,
+        #[serde(default)]
+        message: Option<String>,
+        #[serde(default)]
+        runs_as: Option<RunsAsWord>,
+    }
+    let Said { approve, message, runs_as } = serde_json::from_value(answer).ok()?;
+    Some(if approve { Answer::yes(RunsAsWord::runs(runs_as)) } else { Answer::No { message } })
 }
 
 fn given(address: &Address, outcome: &Outcome) -> Given {

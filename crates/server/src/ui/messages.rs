@@ -2,8 +2,10 @@
 //! the agent thought, nothing is believed.
 
 use serde::Deserialize;
+use weir_kernel::RunsAs;
 use weir_types::{Block, CallId, Message, Role};
 
+use crate::decisions::RunsAsWord;
 use crate::error::Error;
 use crate::media::{self, Sent, Unfit};
 
@@ -21,6 +23,9 @@ pub(super) struct Submission {
     /// The message that is answered again, or changed.
     #[serde(default)]
     pub(super) message_id: Option<String>,
+    /// What approvals are to, unless they say so themselves: `live_writes` or `dry_run`. The transport sends it with `body: { runsAs }`.
+    #[serde(default)]
+    pub(super) runs_as: Option<RunsAsWord>,
 }
 
 /// A message.
@@ -45,10 +50,13 @@ struct Part {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Approval {
     id: String,
     approved: Option<bool>,
     reason: Option<String>,
+    /// What this one is to: `live_writes` or `dry_run`.
+    runs_as: Option<RunsAsWord>,
 }
 
 /// What someone decided about a call.
@@ -57,6 +65,8 @@ pub(super) struct Decision {
     pub(super) call: CallId,
     pub(super) approved: bool,
     pub(super) reason: Option<String>,
+    /// What a yes is to.
+    pub(super) runs: RunsAs,
 }
 
 /// What a submission wants.
@@ -107,7 +117,7 @@ impl Submission {
                 Ok(Wish::Say { history: history.into_iter().flatten().collect(), content, is_again })
             }
             "assistant" => {
-                let decisions = last.decisions()?;
+                let decisions = last.decisions(self.runs_as)?;
                 if decisions.is_empty() {
                     return Err(Error::bad(
                         "the last message is the agent's, and nothing in it was decided",
@@ -141,16 +151,18 @@ impl UiMessage {
         Ok((!content.is_empty()).then_some(Message { role, content }))
     }
 
-    fn decisions(&self) -> Result<Vec<Decision>, Error> {
+    /// What was decided in it. `runs_as` is what a yes is to that does not say so.
+    fn decisions(&self, runs_as: Option<RunsAsWord>) -> Result<Vec<Decision>, Error> {
         let responded = self.parts.iter().filter(|part| {
             part.state.as_deref() == Some("approval-responded")
                 && (part.r#type == "dynamic-tool" || part.r#type.starts_with("tool-"))
         });
         let decided = responded.filter_map(|part| {
-            let Approval { id, approved, reason } = part.approval.as_ref()?;
+            let Approval { id, approved, reason, runs_as: own } = part.approval.as_ref()?;
             let (approved, reason) = ((*approved)?, reason.clone());
+            let runs = RunsAsWord::runs(own.or(runs_as));
             let call = id.parse::<CallId>().map_err(|_| Error::missing("approval"));
-            Some(call.map(|call| Decision { call, approved, reason }))
+            Some(call.map(|call| Decision { call, approved, reason, runs }))
         });
         decided.collect()
     }
@@ -251,12 +263,35 @@ mod tests {
                     "approval": { "id": call, "approved": approved, "reason": "fine" } })
         };
         let message = |part: Value| json!([{ "role": "assistant", "parts": [part] }]);
-        let decided =
-            |approved| Ok(Wish::Decide(vec![Decision { call, approved, reason: Some("fine".to_owned()) }]));
+        let runs = RunsAs::Live;
+        let reason = || Some("fine".to_owned());
+        let decided = |approved| Ok(Wish::Decide(vec![Decision { call, approved, reason: reason(), runs }]));
         assert_eq!(wish(&message(part("approval-responded", json!(true)))), decided(true));
         assert_eq!(wish(&message(part("approval-responded", json!(false)))), decided(false));
         assert!(wish(&message(part("approval-requested", json!(null)))).is_err());
+        assert!(wish(&message(part("approval-responded", json!(null)))).is_err(), "that is no decision");
         assert!(wish(&message(part("output-available", json!(true)))).is_err());
+    }
+
+    #[test]
+    fn a_yes_says_what_it_is_to_by_itself_or_for_all() {
+        let call = weir_journal::mint_call();
+        for (own, all, runs) in [
+            (json!(null), json!(null), RunsAs::Live),
+            (json!(null), json!("dry_run"), RunsAs::DryRun),
+            (json!("dry_run"), json!(null), RunsAs::DryRun),
+            (json!("live_writes"), json!("dry_run"), RunsAs::Live),
+        ] {
+            let approval = json!({ "id": call, "approved": true, "runsAs": own });
+            let part = json!({ "type": "tool-pay", "state": "approval-responded", "approval": approval });
+            let messages = json!([{ "role": "assistant", "parts": [part] }]);
+            let submission = json!({ "id": "c", "messages": messages, "runsAs": all });
+            let submission: Submission = serde_json::from_value(submission).unwrap();
+            let decision = Decision { call, approved: true, reason: None, runs };
+            assert_eq!(submission.wish().unwrap(), Wish::Decide(vec![decision]));
+        }
+        let unknown = json!({ "id": "c", "messages": [], "runsAs": "perhaps" });
+        assert!(serde_json::from_value::<Submission>(unknown).is_err());
     }
 
     #[test]

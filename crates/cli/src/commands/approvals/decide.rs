@@ -176,7 +176,7 @@ async fn run(args: &WhichArgs, word: Word, context: &mut Context) -> Outcome {
     let host = host_for(context, &args.project, &args.tools, None).await?;
     let decided = async {
         let by = context.identity.principal().to_owned();
-        let decision = Decision::new(args, &host, by, word).await?;
+        let decision = Decision::new(args, &host, by, word, &context.out).await?;
         decision.make(&mut context.out).await
     };
     let decided = decided.await;
@@ -185,13 +185,14 @@ async fn run(args: &WhichArgs, word: Word, context: &mut Context) -> Outcome {
 }
 
 impl<'a> Decision<'a> {
-    async fn new(args: &'a WhichArgs, host: &'a Host, by: String, word: Word) -> Outcome<Self> {
+    async fn new(args: &'a WhichArgs, host: &'a Host, by: String, word: Word, out: &Out) -> Outcome<Self> {
         let (address, call) = which::find(host, args.id.as_deref()).await?;
         let session = host.engine.state(&address, None).await?;
         if let Some(created) = &session.created {
             // What is wrong with the agent's files is shown with their lines.
             let built = args.project.build().await?;
             project::agent(&built.manifest, &created.agent, &args.project.directory)?;
+            args.tools.warn_unmatched(&built.manifest, out);
         }
         let asked = host.engine.approvals(&address).await?;
         let approval = asked.into_iter().find(|approval| approval.id == call);
@@ -247,13 +248,14 @@ impl<'a> Decision<'a> {
                     input_hash,
                     input: input.clone(),
                     scope: *scope,
+                    runs: None,
                 };
                 let pretence = match (*dry_run, runs_here) {
-                    // Whoever runs it knows best; what is wanted was said.
-                    (true, false) => Pretence::Allowed,
+                    // Whoever runs it asks again if it would do something else.
+                    (true, false) => Pretence::WantedElsewhere,
                     (true, true) => Pretence::Wanted,
                     (false, true) => Pretence::Refused,
-                    (false, false) if self.args.tools.lets_writes_happen() => Pretence::Allowed,
+                    (false, false) if self.args.tools.lets_writes_happen() => Pretence::LiveElsewhere,
                     (false, false) => Pretence::RefusedElsewhere,
                 };
                 match engine.approve(&self.address, granted, pretence).await {

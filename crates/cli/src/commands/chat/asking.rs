@@ -194,7 +194,7 @@ impl Asker<'_> {
 
     fn grant(&self, approval: &Approval, input: Option<Json>, scope: Scope) -> ApprovalGranted {
         let (call, input_hash) = (approval.id, approval.input_hash);
-        ApprovalGranted { call, by: self.by.clone(), groups: vec![], input_hash, input, scope }
+        ApprovalGranted { call, by: self.by.clone(), groups: vec![], input_hash, input, scope, runs: None }
     }
 
     async fn yes(

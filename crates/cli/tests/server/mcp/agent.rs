@@ -131,37 +131,36 @@ async fn whoever_sits_before_the_client_decides_if_they_may() {
     let capabilities = json!({"elicitation": {}});
     let careful = Mcp::new(&server, "/agents/careful/mcp").begin("2025-11-25", capabilities).await;
     for (approve, answer) in [(true, "Done: refunded 5"), (false, "not today")] {
-        let call = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "careful", "arguments": {"message": "refund 5"}}});
-        let request =
-            careful.request(Method::POST).header("content-type", "application/json").body(call.to_string());
-        let mut response = within("an answer", request.send()).await.unwrap();
-        let mut text = String::new();
-        let mut answered = false;
-        while let Some(chunk) = within("a chunk", response.chunk()).await.unwrap() {
-            text.push_str(std::str::from_utf8(&chunk).unwrap());
-            let asked = text
-                .lines()
-                .filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data:")?.trim()).ok());
-            let asked = asked.into_iter().find(|message| message["method"] == "elicitation/create");
-            if let Some(asked) = asked.filter(|_| !answered) {
-                answered = true;
-                let message = asked["params"]["message"].as_str().unwrap();
-                assert!(message.contains(r#"refund {"amount":"5"}"#), "{message}");
-                let content = json!({"approve": approve, "message": "not today"});
-                let result = json!({"action": "accept", "content": content});
-                let told = careful
-                    .post(json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string())
-                    .await;
-                assert_eq!(told.status(), 202);
-            }
-        }
-        let last = text
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data:")?.trim()).ok())
-            .next_back();
-        let words = last.unwrap()["result"]["content"][0]["text"].as_str().unwrap().to_owned();
-        assert!(answered && words.contains(answer), "{words}");
+        let content = json!({"approve": approve, "message": "not today"});
+        let (asked, words) = careful.answering("careful", json!({"message": "refund 5"}), content).await;
+        let asked = asked.expect("they are asked");
+        let message = asked["params"]["message"].as_str().unwrap();
+        assert!(message.contains(r#"refund {"amount":"5"}"#), "{message}");
+        assert_eq!(asked["params"]["requestedSchema"]["properties"]["runs_as"], Value::Null, "{asked}");
+        assert!(words.contains(answer), "{words}");
     }
+}
+
+/// What leaves open whether, or what, somebody approves is no approval.
+#[tokio::test]
+async fn an_answer_that_does_not_fit_decides_nothing() {
+    let server = server().await;
+    let capabilities = json!({"elicitation": {}});
+    let careful = Mcp::new(&server, "/agents/careful/mcp").begin("2025-11-25", capabilities).await;
+    for content in [
+        json!({"approve": null}),
+        json!({"approve": "yes"}),
+        json!({"approve": true, "input": null}),
+        json!({"approve": true, "input": {"amount": "6"}}),
+        json!({"approve": true, "runs_as": "perhaps"}),
+        // It would really happen here.
+        json!({"approve": true, "runs_as": "dry_run"}),
+    ] {
+        let said = json!({"message": "refund 5"});
+        let (asked, words) = careful.answering("careful", said, content.clone()).await;
+        assert!(asked.is_some() && words.contains("waits for approval"), "{content}: {words}");
+    }
+    assert_eq!(server.get("/approvals").await.ok()["approvals"].as_array().unwrap().len(), 6);
 }
 
 /// A tool that takes its time, so that whoever waits can be told before it is done.

@@ -3,7 +3,7 @@
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
-use crate::kit::{Answer, Server};
+use crate::kit::{Answer, Server, within};
 
 pub(crate) const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 pub(crate) const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
@@ -59,6 +59,38 @@ impl<'a> Mcp<'a> {
 
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Reply {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments})).await
+    }
+
+    /// A call of somebody who answers the first thing that they are asked: what that was, and the words of the result.
+    pub(crate) async fn answering(
+        &self,
+        tool: &str,
+        arguments: Value,
+        content: Value,
+    ) -> (Option<Value>, String) {
+        let params = json!({"name": tool, "arguments": arguments});
+        let call = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": params});
+        let request =
+            self.request(Method::POST).header("content-type", "application/json").body(call.to_string());
+        let mut response = within("an answer", request.send()).await.unwrap();
+        let (mut text, mut asked) = (String::new(), None);
+        let said = |text: &str| -> Vec<Value> {
+            let lines = text.lines().filter_map(|line| line.strip_prefix("data:"));
+            lines.filter_map(|line| serde_json::from_str(line.trim()).ok()).collect()
+        };
+        while let Some(chunk) = within("a chunk", response.chunk()).await.unwrap() {
+            text.push_str(std::str::from_utf8(&chunk).unwrap());
+            if asked.is_none() {
+                asked = said(&text).into_iter().find(|message| message["method"] == "elicitation/create");
+                if let Some(asked) = &asked {
+                    let result = json!({"action": "accept", "content": content});
+                    let told = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result});
+                    assert_eq!(self.post(told.to_string()).await.status(), 202);
+                }
+            }
+        }
+        let last = said(&text).pop().unwrap_or_else(|| panic!("nothing was said: {text}"));
+        (asked, last["result"]["content"][0]["text"].as_str().unwrap().to_owned())
     }
 
     /// A call that may be repeated.

@@ -292,6 +292,7 @@ fn a_call_whose_session_waits_for_someone_waits_too_and_is_attached_to_again() {
         input_hash,
         input: None,
         scope: Scope::Once,
+        runs: None,
     });
     assert_eq!(story.next(), Next::Execute(vec![call]));
     story.started(call);

@@ -197,15 +197,33 @@ impl Sim {
                 input_hash,
                 input: None,
                 scope: Scope::Once,
+                runs: None,
             }),
             Decision::GrantEdited => {
                 let input = Some(Json::null());
-                ApprovalGranted { call, by, groups: vec![], input_hash, input, scope: Scope::Once }.into()
+                ApprovalGranted {
+                    call,
+                    by,
+                    groups: vec![],
+                    input_hash,
+                    input,
+                    scope: Scope::Once,
+                    runs: None,
+                }
+                .into()
             }
             Decision::GrantOther => {
                 let input_hash = Hash::ZERO;
-                ApprovalGranted { call, by, groups: vec![], input_hash, input: None, scope: Scope::Once }
-                    .into()
+                ApprovalGranted {
+                    call,
+                    by,
+                    groups: vec![],
+                    input_hash,
+                    input: None,
+                    scope: Scope::Once,
+                    runs: None,
+                }
+                .into()
             }
             Decision::Deny => ApprovalDenied { call, by, groups: vec![], message: None }.into(),
         });
