@@ -55,6 +55,13 @@ pub(crate) struct ServerArgs {
     limits: LimitArgs,
 }
 
+impl ServerArgs {
+    /// Which writes really happen.
+    pub(crate) fn tools(&self) -> &ToolArgs {
+        &self.tools
+    }
+}
+
 fn host(text: &str) -> Result<IpAddr, &'static str> {
     match text {
         "localhost" => Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)),

@@ -1,10 +1,12 @@
 //! What the tools of this process are made with, and how the command line wants them to behave.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use tracing::warn;
 use weir_blobs::Blobs;
 use weir_compiler::{Command, refusal};
 use weir_engine::{CredentialFile, Equipped, HookMeans, MayStart, Program, Workshop, provision};
@@ -20,6 +22,10 @@ use crate::place::Found;
 use crate::project::ProjectArgs;
 use crate::show::{printable, shell};
 use crate::store::blocking;
+
+/// How alike a pattern and a name are that may have been meant with it, and how many of these are named.
+const NEAR: f64 = 0.8;
+const NEAR_MAX: usize = 3;
 
 /// How tools behave, on the command line.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -56,25 +62,42 @@ impl ToolArgs {
         !self.live_writes.is_empty()
     }
 
-    /// The patterns of `--live-writes` that match no tool of a build.
-    pub(crate) fn unmatched(&self, manifest: &Manifest) -> Vec<&str> {
+    /// Says which patterns of `--live-writes` match no tool of a build.
+    pub(crate) fn warn_unmatched(&self, manifest: &Manifest, out: &Out) {
+        for words in self.unmatched(manifest) {
+            out.warn(format_args!("{}", printable(&words)));
+        }
+    }
+
+    /// The same in the log of a server.
+    pub(crate) fn log_unmatched(&self, manifest: &Manifest) {
+        for words in self.unmatched(manifest) {
+            warn!("{words}");
+        }
+    }
+
+    /// A sentence for each pattern of `--live-writes` that matches no tool of a build.
+    fn unmatched(&self, manifest: &Manifest) -> Vec<String> {
         let tools: Vec<_> = manifest.agents.values().flat_map(|agent| &agent.tools).collect();
-        let matches = |pattern: &String| {
-            let live = Live::Matching(vec![pattern.clone()]);
+        let matches = |pattern: &str| {
+            let live = Live::Matching(vec![pattern.to_owned()]);
             tools.iter().any(|tool| live.covers(&tool.name, &tool.source))
         };
         let patterns = self.live_writes.iter().filter(|pattern| *pattern != "*" && !matches(pattern));
-        patterns.map(String::as_str).collect()
-    }
-
-    /// Says which patterns of `--live-writes` match no tool.
-    pub(crate) fn warn_unmatched(&self, manifest: &Manifest, out: &Out) {
-        for pattern in self.unmatched(manifest) {
-            out.warn(format_args!(
-                "`--live-writes={}` matches no tool of the project; `weir tools list AGENT` shows their names and sources",
-                printable(pattern)
-            ));
-        }
+        let known: BTreeSet<&str> =
+            tools.iter().flat_map(|tool| [tool.name.as_str(), tool.source.as_str()]).collect();
+        let words = |pattern: &String| {
+            let near = near(pattern, known.iter().copied());
+            let near = match near.is_empty() {
+                true => String::new(),
+                false => format!("; did you mean {}?", near.join(" or ")),
+            };
+            format!(
+                "`--live-writes={pattern}` matches no tool of the project{near}; `weir tools list AGENT` shows their names and \
+                 sources"
+            )
+        };
+        patterns.map(words).collect()
     }
 
     /// What has to be said again for another command to behave the same, with a space before it.
@@ -89,6 +112,20 @@ impl ToolArgs {
         let project = is_named.then(|| format!(" --project {}", shell(&directory.to_string_lossy())));
         live.chain(project).collect()
     }
+}
+
+/// Names that somebody may have meant with a pattern, the nearest first, in backticks.
+fn near<'k>(pattern: &str, known: impl Iterator<Item = &'k str>) -> Vec<String> {
+    let wanted = pattern.replace('*', "").to_lowercase();
+    let score = |name: &str| {
+        let name = name.to_lowercase();
+        let is_part = !wanted.is_empty() && (name.contains(&wanted) || wanted.contains(&name));
+        if is_part { 1.0 } else { strsim::jaro_winkler(&name, &wanted) }
+    };
+    let mut near: Vec<(f64, &str)> = known.map(|name| (score(name), name)).collect();
+    near.retain(|(score, _)| *score > NEAR);
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    near.into_iter().take(NEAR_MAX).map(|(_, name)| format!("`{name}`")).collect()
 }
 
 /// What tools are made with, before there is a place for their blobs. Clones share their connections.
@@ -215,5 +252,20 @@ impl MayStart for Approved {
             looked_up.unwrap_or_else(|_| Some("looking for its approval broke off".to_owned()))
         }
         .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_near_a_pattern_are_those_that_hold_it_or_differ_little() {
+        let known = ["bash", "notify", "tools/notify", "mcp://mail", "send_mail"];
+        let near = |pattern| near(pattern, known.into_iter());
+        assert_eq!(near("notfy"), ["`notify`"]);
+        assert_eq!(near("tools/notfy"), ["`tools/notify`"]);
+        assert_eq!(near("MAIL*"), ["`mcp://mail`", "`send_mail`"]);
+        assert_eq!(near("refund"), [""; 0]);
     }
 }

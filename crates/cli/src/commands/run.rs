@@ -24,6 +24,7 @@ use crate::serving::{ServerArgs, ms, prepare};
 use crate::show::printable;
 use crate::store::blocking;
 use crate::watched::Looks;
+use crate::workbench::ToolArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,6 +64,7 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
         data_dir: context.data_dir.clone(),
         json,
         paint,
+        tools: args.server.tools().clone(),
         deployed: None,
         is_good: false,
         remarks: String::new(),
@@ -79,6 +81,7 @@ struct Reloading {
     data_dir: PathBuf,
     json: bool,
     paint: Paint,
+    tools: ToolArgs,
     deployed: Option<Hash>,
     /// Whether the files were without mistakes when they were last looked at.
     is_good: bool,
@@ -162,6 +165,7 @@ impl Reloading {
         }
         if self.deployed.is_none() {
             tell_loops(&built.manifest);
+            self.tools.log_unmatched(&built.manifest);
         }
         self.warn(&Problems::of(&compiled));
         builds::keep(built, &self.data_dir).await.map_err(|error| told(error.into()))?;

@@ -58,6 +58,9 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     let deployments = deployed(args, &served, &*journal, context.identity.real()).await?;
     planned::log_variables();
     tell_deployed(&served, prepared.began);
+    if let Some(build) = served.current() {
+        args.server.tools().log_unmatched(&build.manifest);
+    }
     tell_newer(&served, &context.data_dir).await;
     prepared.run(follow(served, journal, deployments)).await
 }

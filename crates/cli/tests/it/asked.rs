@@ -197,11 +197,19 @@ fn arguments_can_be_changed_to_what_is_allowed() {
     error: with these arguments the call would be refused: schema: the arguments do not fit: "many" is not of type "integer" at `/n`; call it again with arguments that fit its schema
     help: change the arguments, approve it as it is, or deny it; it still waits
     "#);
+    // `null` is no way to say "as it is".
+    assert_snapshot!(edit("null"), @r#"
+    exit 2
+    -- stderr
+    error: with these arguments the call would be refused: schema: the arguments do not fit: null is not of type "object"; call it again with arguments that fit its schema
+    help: change the arguments, approve it as it is, or deny it; it still waits
+    "#);
     assert_eq!(desk.rings(), 0);
     assert_snapshot!(edit(r#"{"n":7}"#), @r#"
     exit 0
     -- stdout
-    It said: (an approver changed the arguments to: {"n":7})ring is done
+    It said: (an approver changed the arguments to: {"n":7})
+    ring is done
     -- stderr
     approved ring {"n":7}
     "#);

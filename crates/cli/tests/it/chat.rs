@@ -396,7 +396,12 @@ fn a_dry_run_says_which_call_it_is_and_patterns_that_match_nothing_are_told() {
         let expected = format!("dry run: nothing happened: notify {{\"to\":\"{to}\"}}; `--live-writes`");
         assert!(ran.stderr.contains(&expected), "{ran}");
     }
-    assert!(ran.stderr.contains("`--live-writes=tools/notfy` matches no tool"), "{ran}");
+    assert!(
+        ran.stderr.contains(
+            "`--live-writes=tools/notfy` matches no tool of the project; did you mean `tools/notify`"
+        ),
+        "{ran}"
+    );
     let ran = weir.run(&["chat", "helper", "-m", "go", "--live-writes=tools/*"]);
     assert!(!ran.stderr.contains("dry run") && !ran.stderr.contains("matches no tool"), "{ran}");
 }

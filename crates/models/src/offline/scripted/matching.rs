@@ -39,7 +39,9 @@ pub(super) struct Match {
 
 impl Match {
     fn quote(&mut self, result: ToolResult<'_>) {
-        self.result = Some(text_of(result.content));
+        // Its parts are told apart, as a provider does: one may be a remark of the runtime.
+        let texts: Vec<&str> = result.content.iter().filter_map(Block::as_text).collect();
+        self.result = Some(texts.join("\n"));
         self.data = result.content.iter().find_map(|block| Json::parse(block.as_text()?).ok());
     }
 }

@@ -95,9 +95,9 @@ fn the_first_rule_that_matches_answers() {
         with(vec![result("other", "1", false), result("lookup", r#"{"temp":2}"#, false)]),
         r#"2 {{result.days.1}} {"temp":2}"#,
     );
-    let content = vec![Block::text("(changed) "), Block::text(r#"{"temp":3,"days":[]}"#)];
+    let content = vec![Block::text("(changed)"), Block::text(r#"{"temp":3,"days":[]}"#)];
     let changed = View::ToolResult { id: "t1".into(), name: "lookup".into(), content, failed: false };
-    check(with(vec![changed.into()]), r#"3 {{result.days.1}} (changed) {"temp":3,"days":[]}"#);
+    check(with(vec![changed.into()]), "3 {{result.days.1}} (changed)\n{\"temp\":3,\"days\":[]}");
     check(with(vec![result("other", "x", false)]), "what? x {{nothing}} {{");
     // Words beside a result are newer than it.
     check(
