@@ -23,7 +23,7 @@ pub(crate) use self::anthropic::Anthropic;
 pub(crate) use self::join::Joiner;
 pub(crate) use self::native::Native;
 pub(crate) use self::openai::OpenAi;
-pub use self::parse::{FRAME_BYTES_MAX, Heard, ParseError, Parser, Recorded, joined};
+pub use self::parse::{FRAME_BYTES_MAX, Heard, LeftOut, ParseError, Parser, Recorded, joined};
 pub(crate) use self::problem::{Problem, anthropic_type, openai_type};
 pub(crate) use self::vercel::Vercel;
 pub(crate) use self::view::{Part, Viewer};

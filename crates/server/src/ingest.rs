@@ -6,7 +6,8 @@
 //! | --- | --- |
 //! | `ingested.begun` | `format id? model?` |
 //! | `ingested.step` | – |
-//! | `ingested.text` | `channel(text, reasoning) text`, adjacent pieces joined |
+//! | `ingested.text` | `channel(text, reasoning, refusal) text`, adjacent pieces joined |
+//! | `ingested.part` | `part data[]`: what has no kind of its own (images, sources, signatures, data of an application), as it stands there |
 //! | `ingested.called` | `id tool input` |
 //! | `ingested.answered` · `ingested.failed` | `id output` · `id message? denied` |
 //! | `ingested.asked` | `id call why?` |
@@ -15,7 +16,7 @@
 //! | `ingested.event` | an event of a native stream whose kind only the runtime writes, as it stands there |
 //!
 //! Events of a native stream of any other kind keep their kind and their payload, byte for byte. All of it is appended at once or not at
-//! all; with a key, once.
+//! all; with a key, once. What is not taken is counted, with the frame where it was first.
 
 use std::borrow::Cow;
 
@@ -23,9 +24,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use weir_journal::{AppendError, Appended, EVENTS_MAX, Journal, Key, NewEvent, Part};
 use weir_kernel::About;
-use weir_types::{BranchId, Explain, Fault, Kind, Meta, is_reserved_kind, is_reserved_stream};
+use weir_types::{BranchId, Explain, Fault, Json, Kind, Meta, is_reserved_kind, is_reserved_stream};
 
-use crate::formats::{Format, Heard, ParseError, Parser, Recorded, joined};
+use crate::formats::{Format, Heard, LeftOut, ParseError, Parser, Recorded, joined};
 
 /// The longest text of one event.
 const TEXT_BYTES_MAX: usize = 256 * 1024;
@@ -37,6 +38,8 @@ pub struct Recording {
     pub events: Vec<NewEvent>,
     /// Whether it ends in the middle.
     pub is_cut: bool,
+    /// What was not taken.
+    pub left_out: Vec<LeftOut>,
 }
 
 /// Why a recorded stream is not taken.
@@ -121,7 +124,7 @@ impl Recording {
         match events.len() {
             0 => Err(IngestError::Empty),
             count if count > EVENTS_MAX => Err(IngestError::TooMany(count)),
-            _ => Ok(Self { events, is_cut }),
+            _ => Ok(Self { events, is_cut, left_out: parser.left_out() }),
         }
     }
 
@@ -187,6 +190,11 @@ fn payload(format: Format, heard: &Heard) -> Option<(&'static str, Value)> {
         Heard::Step => ("ingested.step", json!({})),
         Heard::Text(text) => ("ingested.text", json!({ "channel": "text", "text": text })),
         Heard::Reasoning(text) => ("ingested.text", json!({ "channel": "reasoning", "text": text })),
+        Heard::Refusal(text) => ("ingested.text", json!({ "channel": "refusal", "text": text })),
+        Heard::Part { part, data } => {
+            let data: Vec<Value> = data.iter().map(Json::to_value).collect();
+            ("ingested.part", json!({ "part": part, "data": data }))
+        }
         Heard::Called { id, tool, input } => {
             ("ingested.called", json!({ "id": id, "tool": tool, "input": input.to_value() }))
         }
@@ -221,3 +229,6 @@ impl Ingested for Kind {
         name.parse().map_err(|error: weir_types::NameError| IngestError::Kind(error.to_string()))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use weir_engine::{EngineError, Refusal, describe};
 use weir_journal::{Key, NewEvent};
-use weir_server::formats::Format;
+use weir_server::formats::{Format, LeftOut};
 use weir_server::ingest::{IngestError, Recording};
 use weir_types::{BranchId, BranchName, StreamName};
 
@@ -23,7 +23,8 @@ Examples:
   weir cat --stream recordings
 
 Text becomes `ingested.text`, calls of tools `ingested.called`, and so on; of a native stream, events keep their kinds, unless only
-the runtime writes them. All of it is appended, or nothing.";
+the runtime writes them. What has no kind of its own becomes `ingested.part`; what is not taken is counted. All of it is appended,
+or nothing.";
 
 /// The longest recording.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -59,6 +60,7 @@ struct View<'a> {
     seq: u64,
     events: usize,
     cut: bool,
+    left_out: &'a [LeftOut],
     replayed: bool,
 }
 
@@ -75,7 +77,7 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Outcome {
     let recording = read.map_err(|error| Bug { what: error.to_string() })??;
     ask_hooks(&recording.events, &branch, &args.project, context).await?;
 
-    let (events, cut) = (recording.events.len(), recording.is_cut);
+    let (events, cut, left_out) = (recording.events.len(), recording.is_cut, recording.left_out.clone());
     let if_absent = if branch.branch == BranchName::main() { IfAbsent::Create } else { IfAbsent::Fail };
     let store = context.open_store(if_absent).await?;
     let appended = recording.append(&store.journal, branch.clone(), key).await;
@@ -86,10 +88,22 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Outcome {
     let (first, seq, replayed) = (appended.first.0, appended.last.0, appended.replayed);
     if context.out.json {
         let BranchId { stream, branch } = &branch;
-        return context.out.object(&View { stream, branch, first, seq, events, cut, replayed });
+        return context.out.object(&View {
+            stream,
+            branch,
+            first,
+            seq,
+            events,
+            cut,
+            left_out: &left_out,
+            replayed,
+        });
     }
     if cut {
         context.out.note(format_args!("the recording ends in the middle; what is complete in it was taken"));
+    }
+    for LeftOut { part, count, frame } in &left_out {
+        context.out.note(format_args!("not taken: {part}, {count} times, first in frame {frame}"));
     }
     let verb = if replayed { "already there" } else { "appended" };
     context.out.line(format_args!("{verb}: events {first} to {seq} of {branch}"))

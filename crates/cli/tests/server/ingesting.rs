@@ -118,3 +118,32 @@ async fn the_command_line_does_the_same() {
     assert_eq!(refused.code, 2, "{}", refused.stderr);
     assert!(refused.stderr.contains("frame 1 is not openai"), "{}", refused.stderr);
 }
+
+#[tokio::test]
+async fn what_is_not_taken_is_told_with_its_count_and_its_place() {
+    let project = Project::new();
+    let server = project.serve().start().await;
+    let choice = |index: u32| {
+        format!(r#"{{"index":{index},"delta":{{"content":"a","refusal":"no","images":["i"]}}}}"#)
+    };
+    let chunk = |choices: &str| format!("data: {{\"id\":\"c\",\"choices\":[{choices}]}}\n\n");
+    let both = format!("{},{}", choice(0), choice(1));
+    let recording = [chunk(&choice(0)), chunk(&both), chunk(&both), "data: [DONE]\n\n".to_owned()].concat();
+    let left_out = json!([{ "part": "choices[1]", "count": 2, "frame": 2 }]);
+    let told = ingest(&server, "/ingest/some?format=openai", recording.as_bytes(), None).await.ok();
+    assert_eq!(told["left_out"], left_out);
+    let there = events(&server, "some").await;
+    assert_eq!((texts(&there, "text"), texts(&there, "refusal")), ("aaa".to_owned(), "nonono".to_owned()));
+    let part = there.iter().find(|event| event["kind"] == "ingested.part").unwrap();
+    assert_eq!(part["payload"], json!({ "part": "delta.images", "data": [["i"], ["i"], ["i"]] }));
+
+    project.write("some.sse", &recording);
+    assert_eq!(project.json(&["ingest", "--format", "openai", "some.sse"])["left_out"], left_out);
+    let ran = project.run(&["ingest", "--format", "openai", "some.sse"]);
+    assert_eq!(ran.code, 0);
+    assert!(ran.stderr.contains("not taken: choices[1], 2 times, first in frame 2"), "{}", ran.stderr);
+    // Nothing is told where all of it is taken.
+    let whole =
+        ingest(&server, "/ingest/whole?format=openai", &recorded(&server, "openai").await, None).await.ok();
+    assert_eq!(whole["left_out"], json!([]));
+}

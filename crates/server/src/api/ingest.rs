@@ -15,7 +15,7 @@ use crate::auth::Caller;
 use crate::branches::branch_name;
 use crate::error::{Error, ErrorBody};
 use crate::extract::{Json, Path, Query, content_type, whole};
-use crate::formats::{Format, FormatError};
+use crate::formats::{Format, FormatError, LeftOut};
 use crate::idempotency::Claimed;
 use crate::ingest::Recording;
 
@@ -46,11 +46,15 @@ struct IngestedView {
     events: u64,
     /// Whether the recording ends in the middle; what was complete in it was taken.
     cut: bool,
+    /// What was not taken of it: how often, and in which frame first.
+    left_out: Vec<LeftOut>,
     /// Whether it had been appended before, with the same key.
     replayed: bool,
 }
 
 /// Append what a recorded stream of server-sent events says. All of it or nothing.
+///
+/// What has no kind of its own is kept as `ingested.part`, as it stands in the recording; what is not taken is counted in `left_out`.
 #[utoipa::path(
     post, path = "/ingest/{stream}", tag = "streams", params(("stream" = String, Path), IngestQuery),
     request_body(content = String, content_type = "text/event-stream", description = "The stream as it was sent."),
@@ -84,7 +88,8 @@ async fn ingest(
     for event in &recording.events {
         app.engine.ask_first(&id, event.kind().as_str(), event.payload(), &caller.principal).await?;
     }
-    let (events, cut) = (recording.events.len() as u64, recording.is_cut);
+    let (events, cut, left_out) =
+        (recording.events.len() as u64, recording.is_cut, recording.left_out.clone());
     let appended = recording.append(&*app.journal, id.clone(), claimed.key()).await?;
     let appended = appended.ok_or_else(|| Error::missing("stream"))?;
     Ok(Json(IngestedView {
@@ -94,6 +99,7 @@ async fn ingest(
         seq: appended.last.0,
         events,
         cut,
+        left_out,
         replayed: appended.replayed,
     }))
 }

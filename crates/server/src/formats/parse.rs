@@ -1,21 +1,28 @@
 //! Reading recorded streams: what a format says, as neutral parts. Incremental, bounded, and never wrong about what is complete.
+//!
+//! Nothing is lost without a word: what has no neutral part is a [`Heard::Part`] as it stands there, and what is left out all the same is
+//! counted ([`Parser::left_out`]). Only what says nothing (empty values, pings, where blocks begin and end) is passed over.
 
 mod anthropic;
 #[cfg(test)]
 mod confused;
+mod left_out;
 mod native;
 mod openai;
 #[cfg(test)]
 mod tests;
 mod vercel;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
 use weir_models::sse::{Frame, Frames, SseError};
 use weir_types::Json;
 
 use super::Format;
+
+pub use self::left_out::LeftOut;
+use self::left_out::{Counts, Out};
 
 /// The longest frame that is read: the largest payload, as base64 and with what is around it.
 pub const FRAME_BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -39,6 +46,15 @@ pub enum Heard {
     Text(String),
     /// Reasoning.
     Reasoning(String),
+    /// Words by which an answer is refused, where a format tells them apart.
+    Refusal(String),
+    /// Something that has no place among these, as it stands there: an image, a source, a signature, data of an application.
+    Part {
+        /// The format's own name for it.
+        part: String,
+        /// What it says; several that came while something else was said are together.
+        data: Vec<Json>,
+    },
     /// A tool is called.
     Called {
         /// The call.
@@ -136,6 +152,7 @@ pub struct Parser {
     frames: Frames,
     reader: Reader,
     count: usize,
+    left_out: Counts,
 }
 
 #[derive(Debug)]
@@ -143,7 +160,7 @@ enum Reader {
     Native,
     OpenAi(openai::Reader),
     Anthropic(anthropic::Reader),
-    Vercel,
+    Vercel(vercel::Reader),
 }
 
 impl Parser {
@@ -153,9 +170,10 @@ impl Parser {
             Format::Native => Reader::Native,
             Format::OpenAi => Reader::OpenAi(openai::Reader::default()),
             Format::Anthropic => Reader::Anthropic(anthropic::Reader::default()),
-            Format::Vercel => Reader::Vercel,
+            Format::Vercel => Reader::Vercel(vercel::Reader::default()),
         };
-        Self { format, frames: Frames::new(FRAME_BYTES_MAX), reader, count: 0 }
+        let frames = Frames::new(FRAME_BYTES_MAX);
+        Self { format, frames, reader, count: 0, left_out: Counts::default() }
     }
 
     /// Takes more bytes; what they complete.
@@ -173,6 +191,11 @@ impl Parser {
         Ok(heard)
     }
 
+    /// What was not taken so far: how often, and where first. Complete once the bytes have ended.
+    pub fn left_out(&self) -> Vec<LeftOut> {
+        self.left_out.listed()
+    }
+
     /// The bytes have ended: a last frame may lack its blank line.
     ///
     /// # Errors
@@ -183,38 +206,85 @@ impl Parser {
         if let Some(frame) = last {
             self.frame(&frame, &mut heard)?;
         }
+        match &self.reader {
+            Reader::Native => {}
+            Reader::OpenAi(reader) => reader.finish(&mut self.left_out),
+            Reader::Anthropic(reader) => reader.finish(&mut self.left_out),
+            Reader::Vercel(reader) => reader.finish(&mut self.left_out),
+        }
         Ok(heard)
     }
 
     fn frame(&mut self, frame: &Frame, heard: &mut Vec<Heard>) -> Result<(), ParseError> {
         self.count += 1;
+        let mut out = Out { heard, left_out: &mut self.left_out, frame: self.count };
         let read = match &mut self.reader {
-            Reader::Native => native::read(frame, heard),
-            Reader::OpenAi(reader) => reader.read(&frame.data, heard),
-            Reader::Anthropic(reader) => reader.read(&frame.data, heard),
-            Reader::Vercel => vercel::read(&frame.data, heard),
+            Reader::Native => native::read(frame, &mut out),
+            Reader::OpenAi(reader) => reader.read(&frame.data, &mut out),
+            Reader::Anthropic(reader) => reader.read(&frame.data, &mut out),
+            Reader::Vercel(reader) => reader.read(&frame.data, &mut out),
         };
         read.map_err(|why| ParseError::Frame { frame: self.count, format: self.format, why })
     }
 }
 
-/// Adjacent words joined, up to a length, so that it does not matter in which pieces they came.
+/// Adjacent words joined, up to a length, so that it does not matter in which pieces they came; and parts of one name that came while
+/// something was said.
 pub fn joined(heard: impl IntoIterator<Item = Heard>, bytes_max: usize) -> Vec<Heard> {
-    let mut joined: Vec<Heard> = Vec::new();
+    let mut joined = Joined { heard: Vec::new(), said: None, parts: BTreeMap::new(), bytes_max };
     for next in heard {
-        match (joined.last_mut(), next) {
-            (Some(Heard::Text(text)), Heard::Text(more)) if text.len() + more.len() <= bytes_max => {
-                text.push_str(&more);
+        joined.take(next);
+    }
+    joined.heard
+}
+
+struct Joined {
+    heard: Vec<Heard>,
+    /// Where the words are that may go on.
+    said: Option<usize>,
+    /// Where the parts are that may have more, and how long they are.
+    parts: BTreeMap<String, (usize, usize)>,
+    bytes_max: usize,
+}
+
+impl Joined {
+    fn take(&mut self, next: Heard) {
+        match next {
+            Heard::Part { part, data } => self.part(part, data),
+            Heard::Text(_) | Heard::Reasoning(_) | Heard::Refusal(_) => self.words(next),
+            next => {
+                self.said = None;
+                self.parts.clear();
+                self.heard.push(next);
             }
-            (Some(Heard::Reasoning(text)), Heard::Reasoning(more))
-                if text.len() + more.len() <= bytes_max =>
-            {
-                text.push_str(&more);
-            }
-            (_, next) => joined.push(next),
         }
     }
-    joined
+
+    fn words(&mut self, next: Heard) {
+        let last = self.said.and_then(|at| self.heard.get_mut(at));
+        if let (Some(Heard::Text(text)), Heard::Text(more))
+        | (Some(Heard::Reasoning(text)), Heard::Reasoning(more))
+        | (Some(Heard::Refusal(text)), Heard::Refusal(more)) = (last, &next)
+            && text.len() + more.len() <= self.bytes_max
+        {
+            return text.push_str(more);
+        }
+        self.said = Some(self.heard.len());
+        self.heard.push(next);
+    }
+
+    fn part(&mut self, part: String, data: Vec<Json>) {
+        let bytes: usize = data.iter().map(|json| json.as_str().len()).sum();
+        if let Some((at, so_far)) = self.parts.get_mut(&part)
+            && *so_far + bytes <= self.bytes_max
+            && let Some(Heard::Part { data: there, .. }) = self.heard.get_mut(*at)
+        {
+            *so_far += bytes;
+            return there.extend(data);
+        }
+        self.parts.insert(part.clone(), (self.heard.len(), bytes));
+        self.heard.push(Heard::Part { part, data });
+    }
 }
 
 fn object(data: &str) -> Result<Value, String> {

@@ -3,9 +3,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use serde_json::{Value, json};
 use weir_models::sse::Frame;
-use weir_types::Json;
+use weir_types::{Json, is_reserved_kind};
 
+use super::left_out::Out;
 use super::{Heard, Recorded};
 
 #[derive(Deserialize)]
@@ -21,9 +23,18 @@ struct Line {
     delta: Option<String>,
     #[serde(default)]
     stop: Option<String>,
+    #[serde(default)]
+    meta: Value,
+    #[serde(default)]
+    refs: Value,
 }
 
-pub(super) fn read(frame: &Frame, heard: &mut Vec<Heard>) -> Result<(), String> {
+/// Whether the whole event is kept, since only the runtime writes such a kind.
+fn is_reserved(kind: &str) -> bool {
+    kind.parse().is_ok_and(|kind| is_reserved_kind(&kind))
+}
+
+pub(super) fn read(frame: &Frame, heard: &mut Out<'_>) -> Result<(), String> {
     let line: Line = serde_json::from_str(&frame.data).map_err(|error| error.to_string())?;
     let is_event = line.payload.is_some() || line.payload_base64.is_some();
     match line.kind.as_str() {
@@ -33,7 +44,7 @@ pub(super) fn read(frame: &Frame, heard: &mut Vec<Heard>) -> Result<(), String> 
                 _ if delta.is_empty() => {}
                 Some("text") => heard.push(Heard::Text(delta)),
                 Some("thinking") => heard.push(Heard::Reasoning(delta)),
-                _ => {}
+                channel => heard.leave_out(&format!("text.delta of {}", channel.unwrap_or("no channel"))),
             }
         }
         "reset" if !is_event => heard.push(Heard::Reset),
@@ -45,6 +56,10 @@ pub(super) fn read(frame: &Frame, heard: &mut Vec<Heard>) -> Result<(), String> 
                 (None, None) => b"{}".to_vec(),
             };
             let whole = Json::parse(&frame.data).map_err(|error| error.to_string())?;
+            if !is_reserved(&line.kind) {
+                // Its place, its id and its time are those of the new event.
+                heard.leave_out_others("", &json!({ "meta": line.meta, "refs": line.refs }), &[]);
+            }
             heard.push(Heard::Event(Box::new(Recorded { kind: line.kind, payload, line: whole })));
         }
     }

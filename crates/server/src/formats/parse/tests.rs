@@ -102,6 +102,10 @@ fn a_vendors_message_with_tool_use_is_read() {
         [
             Heard::Begun { id: Some("msg_1".to_owned()), model: Some("claude-x".to_owned()) },
             Heard::Reasoning("Hm.".to_owned()),
+            Heard::Part {
+                part: "signature_delta".to_owned(),
+                data: vec![Json::parse(r#"{"type":"signature_delta","signature":"c2ln"}"#).unwrap()],
+            },
             called("toolu_1", "weather", r#"{"city": "Oslo"}"#),
             Heard::Finished { reason: Some("tool_use".to_owned()) },
             Heard::Used { input_tokens: 14, output_tokens: 15 },
