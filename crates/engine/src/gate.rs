@@ -1,8 +1,9 @@
 //! The gate of a build: what its policy says, in the words that tools and people know.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 
+use quick_cache::sync::Cache;
 use weir_policy::{Call, Outcome, Parts, Permission, Policies};
 use weir_spec::{Manifest, Principal};
 use weir_tools::{Decision, Gate, Request, Stored, StoredKind};
@@ -29,16 +30,16 @@ pub(crate) struct PolicyGate {
     groups: Answers<Vec<String>>,
 }
 
-/// The most answers that are kept. Whoever comes after them makes room for all.
+/// How many answers are kept; the ones used least make room.
 const ANSWERS_MAX: usize = 1_024;
 
-/// Answers that were found before, by whom and what they are about. A build does not change, and so they stay true; every request
-/// asks for them.
-struct Answers<T>(Mutex<HashMap<Vec<String>, T>>);
+/// Answers that were found before, by the principal, its groups and the subject. A build does not change, so they stay true; every
+/// request needs them.
+struct Answers<T>(Cache<Vec<String>, T>);
 
-impl<T> Default for Answers<T> {
+impl<T: Clone> Default for Answers<T> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(Cache::new(ANSWERS_MAX))
     }
 }
 
@@ -47,20 +48,11 @@ impl<T: Clone> Answers<T> {
     fn about(&self, who: Who<'_>, others: &[&str], find: impl FnOnce() -> T) -> T {
         let named = [who.principal].into_iter().chain(others.iter().copied()).map(str::to_owned);
         let key: Vec<String> = named.chain(who.groups.iter().cloned()).collect();
-        if let Some(known) = self.known().get(&key) {
-            return known.clone();
+        let found: Result<T, Infallible> = self.0.get_or_insert_with(&key, || Ok(find()));
+        match found {
+            Ok(found) => found,
+            Err(never) => match never {},
         }
-        let found = find();
-        let mut known = self.known();
-        if known.len() >= ANSWERS_MAX {
-            known.clear();
-        }
-        known.insert(key, found.clone());
-        found
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<Vec<String>, T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -315,7 +307,7 @@ mod tests {
             assert!(!gate.is_admin(name.as_str().into()));
             assert_eq!(gate.may_approve("user:bob".into(), &name, "helper").verdict, Verdict::Deny);
         }
-        let kept = [gate.admitted.known().len(), gate.approves.known().len(), gate.groups.known().len()];
+        let kept = [gate.admitted.0.len(), gate.approves.0.len(), gate.groups.0.len()];
         assert!(kept.iter().all(|kept| *kept <= ANSWERS_MAX), "{kept:?}");
         assert_eq!(gate.admit("user:eve".into(), "helper").verdict, Verdict::Allow);
     }

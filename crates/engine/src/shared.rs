@@ -1,9 +1,10 @@
 //! What all sessions of an engine share.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use quick_cache::sync::Cache;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -41,7 +42,7 @@ pub(crate) struct Shared {
     /// What sessions say right now, as far as they have a task or a listener.
     pub(crate) live: Alive<Address, Live>,
     pub(crate) holds: Holds,
-    known_blobs: Mutex<HashSet<Hash>>,
+    known_blobs: Cache<Hash, ()>,
     pub(crate) purses: Purses,
     /// When what dead processes have set aside was looked for.
     pub(crate) lost: lost::Looked,
@@ -72,7 +73,7 @@ impl Shared {
             active: Mutex::default(),
             live: Alive::default(),
             holds: Holds::default(),
-            known_blobs: Mutex::default(),
+            known_blobs: Cache::new(KNOWN_BLOBS_MAX),
             purses: Purses::default(),
             lost: lost::Looked::default(),
             adoption,
@@ -150,29 +151,21 @@ impl Shared {
     /// Stores a blob, unless it is known to be stored.
     pub(crate) async fn put_once(&self, content: &str) -> Result<Hash, EngineError> {
         let hash = Hash::of(content.as_bytes());
-        if self.known().contains(&hash) {
+        if self.known_blobs.get(&hash).is_some() {
             return Ok(hash);
         }
         self.setup.blobs.put_bytes(Bytes::copy_from_slice(content.as_bytes())).await?;
-        let mut known = self.known();
-        if known.len() >= KNOWN_BLOBS_MAX {
-            known.clear();
-        }
-        known.insert(hash);
+        self.known_blobs.insert(hash, ());
         Ok(hash)
     }
 
     /// A blob is not stored any more. Whether it was known to be: then it is put again when it is needed.
     pub(crate) fn forget_blob(&self, hash: Hash) -> bool {
-        self.known().remove(&hash)
+        self.known_blobs.remove(&hash).is_some()
     }
 
     fn active(&self) -> MutexGuard<'_, HashMap<Address, Handle>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashSet<Hash>> {
-        self.known_blobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
