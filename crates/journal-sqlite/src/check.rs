@@ -82,6 +82,7 @@ pub(crate) async fn verify(
     }
     let mut report = Report { streams: counted.streams, branches: counted.branches, ..Report::default() };
     report.events = counted.events;
+    report.keys_not_known = counted.keys_not_known;
     report.blobs = check_blobs(blobs, &findings).await;
     report.problems = findings.into_problems();
     Ok(report)

@@ -11,9 +11,8 @@ use weir_blobs::Blobs;
 use weir_journal::follow::{self, Hub};
 use weir_journal::{
     Answer, AppendError, Appended, Branch, FoldVersion, Fork, ForkError, Head, Journal, Key, KeyedPart,
-    ListAfter, ListFilter, Listed, Looked, NewEvent, PAGE_MAX, Part, Problem, ReadError, Report,
-    SNAPSHOT_MAX, Snapshot, StorageError, StorageFailure, StreamSummary, Tail, VerifyProgress, payloads,
-    rules,
+    ListAfter, ListFilter, Listed, Looked, PAGE_MAX, Part, Problem, ReadError, Report, SNAPSHOT_MAX,
+    Snapshot, StorageError, StorageFailure, StreamSummary, Tail, VerifyProgress, payloads, rules,
 };
 use weir_types::{BranchId, Event, EventId, Hash, Kind, Position, Seq, StreamName};
 
@@ -340,8 +339,7 @@ async fn encode(parts: Vec<Part>) -> (Append, Size) {
 }
 
 fn encode_now(parts: Vec<Part>) -> (Append, Size) {
-    let events: Vec<&NewEvent> = parts.iter().flat_map(|part| &part.events).collect();
-    let records: Vec<Record> = events.into_iter().map(record::encode).collect();
+    let records: Vec<Record> = parts.iter().flat_map(record::encode_part).collect();
     let size =
         Size { events: records.len(), bytes: records.iter().map(|record| record.bytes.len() + 128).sum() };
     (Append { parts, records, _lease: None }, size)

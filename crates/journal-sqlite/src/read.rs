@@ -6,7 +6,7 @@ use bytes::Bytes;
 use weir_types::{BranchId, Event, EventId, Hash, Kind, Position, Seq};
 
 use crate::block::{BLOCK, Entry};
-use crate::record::{Decoder, Payload};
+use crate::record::{Decoder, KeyNote, Payload};
 use crate::rows::{
     BranchRow, EVENT_COLUMNS, EventRow, HeadRow, NEWEST_POSITION, Result, Rows, clamp, contradicts,
     increasing,
@@ -17,6 +17,7 @@ use crate::rows::{
 pub(crate) struct Loaded {
     pub(crate) event: Event,
     pub(crate) in_blob: bool,
+    pub(crate) key: KeyNote,
 }
 
 /// The own events `from..=to` of one branch: a stretch of somebody's lineage.
@@ -244,6 +245,9 @@ impl Reader {
             found.push(self.finish(branch, &row, before)?);
             before = chain;
         }
+        if to == head.seq && before != head.chain {
+            return Err(branch.damaged(to, "the head of its branch has another chain"));
+        }
         Ok(())
     }
 
@@ -260,6 +264,14 @@ impl Reader {
             }
         }
         entries.iter().map(|entry| self.rows.event(entry.position)).collect()
+    }
+
+    /// What a row's record says of the key of its append.
+    pub(crate) fn key_of(&mut self, row: &EventRow) -> Result<KeyNote> {
+        let decoded = self.decoder.decode(row.form, &row.record);
+        let content =
+            decoded.map_err(|what| contradicts("events", &format!("position {}: {what}", row.position)))?;
+        Ok(content.key)
     }
 
     /// Decodes a row and checks its chain: only then is it an event.
@@ -288,6 +300,6 @@ impl Reader {
         if event.chain_after(before) != event.chain {
             return Err(damaged("its hash chain does not fit"));
         }
-        Ok(Loaded { event, in_blob })
+        Ok(Loaded { event, in_blob, key: content.key })
     }
 }

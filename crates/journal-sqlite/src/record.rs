@@ -1,8 +1,12 @@
 //! An event's meta, refs and payload as one stored record, compressed with a trained dictionary.
 //!
 //! ```text
-//! varint(meta length × 2 + large?) ‖ meta ‖ varint(refs) ‖ 32 bytes each ‖ payload, or 32 bytes naming its blob
+//! key ‖ varint(meta length × 2 + large?) ‖ meta ‖ varint(refs) ‖ 32 bytes each ‖ payload, or 32 bytes naming its blob
+//! key: varint(1), or varint(2) ‖ varint(key length) ‖ key ‖ varint(events of the part) at the first event of a keyed part
 //! ```
+//!
+//! Records written before keys were kept in them begin with the meta length. No meta is shorter than `{}`, so that is at
+//! least 4. The key is not in the event's chain: chains survive export and import, and those of older events have none.
 //!
 //! Encoding happens in the caller's task, before the commit queue; decoding on a reader's thread. Nothing here proves
 //! that a record is the right one: the event's chain does.
@@ -10,14 +14,20 @@
 use std::cell::RefCell;
 
 use bytes::Bytes;
-use weir_journal::{NewEvent, REFS_MAX};
+use weir_journal::{Key, NewEvent, Part, REFS_MAX};
 use weir_types::{Hash, Meta, PAYLOAD_INLINE_MAX};
 
 use crate::block::{read_varint, write_varint};
 use crate::dictionary::{self, Dictionaries};
 
 /// No record is longer than this when decoded.
-const RECORD_MAX: usize = PAYLOAD_INLINE_MAX + Meta::BYTES_MAX + REFS_MAX * 32 + 64;
+const RECORD_MAX: usize = PAYLOAD_INLINE_MAX + Meta::BYTES_MAX + REFS_MAX * 32 + Key::BYTES_MAX + 64;
+
+/// No key begins here.
+const UNKEYED: u64 = 1;
+
+/// A key follows.
+const KEYED: u64 = 2;
 
 /// The number of the form in which records are written today: compressed with dictionary 1.
 const FORM: i64 = dictionary::CURRENT;
@@ -35,9 +45,21 @@ pub(crate) struct Record {
 /// A record as read.
 #[derive(Debug)]
 pub(crate) struct Content {
+    pub(crate) key: KeyNote,
     pub(crate) meta: Meta,
     pub(crate) refs: Vec<Hash>,
     pub(crate) payload: Payload,
+}
+
+/// What a record says of the idempotency key of its append.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum KeyNote {
+    /// Nothing: it was written before records said so.
+    Unknown,
+    /// The event is not the first one of a keyed part.
+    None,
+    /// The event is the first one of a part with this key and so many events.
+    First { key: Key, events: u64 },
 }
 
 /// The payload, or where it is.
@@ -51,11 +73,18 @@ thread_local! {
     static ENCODER: RefCell<(Option<zstd::bulk::Compressor<'static>>, Vec<u8>)> = const { RefCell::new((None, Vec::new())) };
 }
 
+/// Encodes the events of a part.
+pub(crate) fn encode_part(part: &Part) -> impl Iterator<Item = Record> {
+    let first = part.key.clone().map(|key| KeyNote::First { key, events: part.events.len() as u64 });
+    let notes = std::iter::once(first.unwrap_or(KeyNote::None)).chain(std::iter::repeat(KeyNote::None));
+    part.events.iter().zip(notes).map(|(event, key)| encode(event, &key))
+}
+
 /// Encodes what an event's row does not hold in columns.
-pub(crate) fn encode(event: &NewEvent) -> Record {
+fn encode(event: &NewEvent, key: &KeyNote) -> Record {
     ENCODER.with_borrow_mut(|(compressor, plain)| {
         plain.clear();
-        write_plain(event, plain);
+        write_plain(event, key, plain);
         if compressor.is_none() {
             *compressor = dictionary::compressor().ok();
         }
@@ -67,7 +96,17 @@ pub(crate) fn encode(event: &NewEvent) -> Record {
     })
 }
 
-fn write_plain(event: &NewEvent, plain: &mut Vec<u8>) {
+fn write_plain(event: &NewEvent, key: &KeyNote, plain: &mut Vec<u8>) {
+    match key {
+        KeyNote::Unknown => {}
+        KeyNote::None => write_varint(plain, UNKEYED),
+        KeyNote::First { key, events } => {
+            write_varint(plain, KEYED);
+            write_varint(plain, key.as_str().len() as u64);
+            plain.extend_from_slice(key.as_str().as_bytes());
+            write_varint(plain, *events);
+        }
+    }
     let meta = event.meta().as_str().as_bytes();
     write_varint(plain, (meta.len() as u64) << 1 | u64::from(event.is_large()));
     plain.extend_from_slice(meta);
@@ -106,7 +145,11 @@ impl Decoder {
 }
 
 fn read_plain(mut bytes: &[u8]) -> Option<Content> {
-    let head = read_varint(&mut bytes)?;
+    let (key, head) = match read_varint(&mut bytes)? {
+        UNKEYED => (KeyNote::None, read_varint(&mut bytes)?),
+        KEYED => (read_key(&mut bytes)?, read_varint(&mut bytes)?),
+        head => (KeyNote::Unknown, head),
+    };
     let meta = take(&mut bytes, usize::try_from(head >> 1).ok()?)?;
     let meta = Meta::restore(std::str::from_utf8(meta).ok()?);
     let count = usize::try_from(read_varint(&mut bytes)?).ok().filter(|count| *count <= REFS_MAX)?;
@@ -115,7 +158,13 @@ fn read_plain(mut bytes: &[u8]) -> Option<Content> {
         0 => Payload::Inline(Bytes::copy_from_slice(bytes)),
         _ => Payload::Blob(Hash::from_slice(bytes)?),
     };
-    Some(Content { meta, refs, payload })
+    Some(Content { key, meta, refs, payload })
+}
+
+fn read_key(bytes: &mut &[u8]) -> Option<KeyNote> {
+    let length = usize::try_from(read_varint(bytes)?).ok()?;
+    let key = std::str::from_utf8(take(bytes, length)?).ok()?.parse().ok()?;
+    Some(KeyNote::First { key, events: read_varint(bytes)? })
 }
 
 fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
@@ -135,15 +184,20 @@ mod tests {
     }
 
     fn check(event: &NewEvent) {
-        let record = encode(event);
+        let first = KeyNote::First { key: "the key".parse().unwrap(), events: 300 };
+        [KeyNote::Unknown, KeyNote::None, first].iter().for_each(|key| check_with(event, key));
+    }
+
+    fn check_with(event: &NewEvent, key: &KeyNote) {
+        let record = encode(event, key);
         let content = decoder().decode(record.form, &record.bytes).unwrap();
         let payload = match event.is_large() {
             true => Payload::Blob(event.payload_hash()),
             false => Payload::Inline(event.payload().clone()),
         };
         assert_eq!(
-            (content.meta, content.refs, content.payload),
-            (event.meta().clone(), event.refs().to_vec(), payload)
+            (&content.key, content.meta, content.refs, content.payload),
+            (key, event.meta().clone(), event.refs().to_vec(), payload)
         );
     }
 
@@ -159,7 +213,7 @@ mod tests {
         let noise: Vec<u8> =
             (0..500_u32).flat_map(|n| Hash::of(&n.to_le_bytes()).as_bytes()[..4].to_vec()).collect();
         let event = NewEvent::new("k".parse().unwrap(), noise);
-        assert_eq!(encode(&event).form, PLAIN);
+        assert_eq!(encode(&event, &KeyNote::None).form, PLAIN);
         check(&event);
     }
 

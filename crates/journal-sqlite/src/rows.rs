@@ -337,7 +337,32 @@ impl Rows {
         if head.seq < branch.at {
             return Err(branch.damaged(head.seq, "the head of its branch lies before its fork"));
         }
+        if head.seq == branch.at && (head.chain != branch.chain || !head.open.is_empty()) {
+            return Err(branch.damaged(head.seq, "the head of its branch lies before its events"));
+        }
         Ok(head)
+    }
+
+    /// The head is the newest event, or the one that the branch was forked at. A head that was set back would hide what
+    /// came after it: a halt, a revoked token.
+    pub(crate) fn check_head(&mut self, branch: &BranchRow, head: &HeadRow) -> Result<()> {
+        self.block(branch, head, (head.seq - branch.at) / BLOCK)?;
+        let sql = "SELECT branch, seq, chain FROM events WHERE position = ?1";
+        let named = self.one(sql, [head.position], |row| {
+            Ok((row.get::<_, i64>(0)?, unsigned(row, 1)?, convert(row, 2, Hash::from_slice)?))
+        })?;
+        let fits = match named {
+            Some((no, seq, chain)) if head.seq > branch.at => {
+                (no, seq, chain) == (branch.no, head.seq, head.chain)
+            }
+            Some((_, seq, chain)) => (seq, chain) == (head.seq, branch.chain) && chain == head.chain,
+            None => false,
+        };
+        if fits {
+            Ok(())
+        } else {
+            Err(branch.damaged(head.seq, "the head of its branch is not its newest event"))
+        }
     }
 
     pub(crate) fn kind(&mut self, no: i64) -> Result<Option<Kind>> {
@@ -384,7 +409,9 @@ impl Rows {
         let seq = branch.at + 1 + n * BLOCK;
         let damaged = || branch.damaged(seq, "the index of its branch is damaged");
         if n >= (head.seq - branch.at) / BLOCK {
-            return block::decode(&head.open).ok_or_else(damaged);
+            let entries = block::decode(&head.open);
+            let is_complete = |entries: &Vec<Entry>| entries.len() as u64 == (head.seq - branch.at) % BLOCK;
+            return entries.filter(is_complete).ok_or_else(damaged);
         }
         if let Some((no, number, entries)) = &self.block
             && (*no, *number) == (branch.no, n)

@@ -34,7 +34,7 @@ impl Source {
     /// The same, until the payloads have so many bytes; the event that reaches that is the last.
     async fn fill_up_to(&self, loaded: Vec<Loaded>, bytes_max: usize) -> Result<Vec<Event>, ReadError> {
         let (mut events, mut bytes) = (Vec::with_capacity(loaded.len()), 0);
-        for Loaded { mut event, in_blob } in loaded {
+        for Loaded { mut event, in_blob, .. } in loaded {
             if in_blob {
                 let content = self.blobs.get_bytes(event.payload_hash, PAYLOAD_MAX as u64).await;
                 let (branch, seq) = (event.branch_id(), event.seq);

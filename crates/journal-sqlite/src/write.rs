@@ -174,6 +174,7 @@ impl Writer {
         }
         let Some(row) = self.reader.rows.branch(id)? else { return Ok(false) };
         let head = self.reader.rows.head(&row)?;
+        self.reader.rows.check_head(&row, &head)?;
         self.heads.insert(id.clone(), Hot { row, head, is_dirty: false, attrs: None });
         Ok(true)
     }

@@ -24,6 +24,8 @@ pub struct Report {
     pub events: u64,
     /// Blobs read and checked.
     pub blobs: u64,
+    /// Events of which it is not known whether they were appended with a key: they were stored before records said so.
+    pub keys_not_known: u64,
     /// What is wrong, at most [`Report::PROBLEMS_MAX`] findings; of each damaged branch, its first bad event.
     pub problems: Vec<Problem>,
 }

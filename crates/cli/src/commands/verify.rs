@@ -34,7 +34,9 @@ is one.
 Not known without an anchor: whether the newest events were removed together with all that finds them, and whether a
 person who can write the file computed every hash anew. An anchor kept where that person cannot write shows both, for
 everything older than the anchor.
-Not known at all: whether the key of an idempotent append was removed from its table; events do not hold their keys.";
+Not known at all: whether a fork without events of its own was renamed, and which process owns a stream: no event says so.
+An event that an earlier version stored does not say with which key it was appended, so that a removed key is not found.
+The key of an event is not part of its hash chain: a change of both its compressed record and the table is not found.";
 
 /// An anchor has a line for each branch; one this long is of some millions.
 const ANCHOR_BYTES_MAX: usize = 1 << 30;
@@ -162,13 +164,22 @@ impl Coverage {
     }
 
     /// What cannot be known from this check, for programs.
-    fn not_known(self, anchored: bool) -> &'static [&'static str] {
-        match self {
-            Self::Full | Self::Stream if anchored => &["removed-keys"],
-            Self::Full | Self::Stream => &["removed-keys", "removed-tail", "rewritten-journal"],
-            Self::Quick => &["removed-keys", "removed-tail", "rewritten-journal", "content"],
-            Self::Files => &["missing-blobs"],
+    fn not_known(self, said: &Said<'_>) -> Vec<&'static str> {
+        let mut found = Vec::new();
+        if self == Self::Files {
+            return vec!["missing-blobs"];
         }
+        if self == Self::Quick || said.report.keys_not_known > 0 {
+            found.push("removed-keys");
+        }
+        found.extend(["names-of-empty-forks", "owners"]);
+        if !said.anchored || self == Self::Quick {
+            found.extend(["removed-tail", "rewritten-journal"]);
+        }
+        if self == Self::Quick {
+            found.push("content");
+        }
+        found
     }
 }
 
@@ -262,16 +273,16 @@ async fn check(
 }
 
 fn print_document(said: &Said<'_>, out: &mut Out) -> Outcome {
-    let Report { streams, branches, events, blobs, problems } = said.report;
+    let Report { streams, branches, events, blobs, problems, .. } = said.report;
     let problems = problems.iter().map(ProblemView::from).collect();
     let (streams, branches, events, blobs) = (*streams, *branches, *events, *blobs);
-    let (checked, not_known) = (said.coverage.checked(), said.coverage.not_known(said.anchored));
+    let (checked, not_known) = (said.coverage.checked(), &said.coverage.not_known(said));
     let (sound, anchor) = (said.report.is_sound(), said.taken);
     out.document(&View { sound, checked, not_known, streams, branches, events, blobs, problems, anchor })
 }
 
 fn print(said: &Said<'_>, out: &mut Out) -> Outcome {
-    let Report { streams, branches, events, blobs, problems } = said.report;
+    let Report { streams, branches, events, blobs, problems, .. } = said.report;
     for problem in problems {
         let mark = out.paint.error("damaged").into_owned();
         out.line(format_args!("{mark}  {}", printable(&problem.to_string())))?;
@@ -316,6 +327,13 @@ fn explain(said: &Said<'_>, out: &Out) {
                 "there is no journal here: which blobs there should be is not known, only that these are whole"
             ));
         }
+    }
+    match said.report.keys_not_known {
+        0 => {}
+        older => out.note(format_args!(
+            "not known: whether a key of {} was removed; an earlier version stored them without their keys",
+            count(older, "event")
+        )),
     }
     if said.anchored {
         out.note(format_args!("everything that the anchor covers is there, unchanged"));

@@ -24,6 +24,7 @@ mod doctor;
 mod escapes;
 mod files;
 mod forged;
+mod forged_rows;
 mod forking;
 mod full;
 mod gate;

@@ -26,7 +26,7 @@ fn a_sound_journal_is_said_to_be_sound_and_no_more() {
     assert_snapshot!(weir.show(&["verify", "--json"]), @r#"
     exit 0
     -- stdout
-    {"version":1,"sound":true,"checked":["pages","tables","indexes","events","blobs","builds"],"not_known":["removed-keys","removed-tail","rewritten-journal"],"streams":2,"branches":3,"events":5,"blobs":1,"problems":[]}
+    {"version":1,"sound":true,"checked":["pages","tables","indexes","events","blobs","builds"],"not_known":["names-of-empty-forks","owners","removed-tail","rewritten-journal"],"streams":2,"branches":3,"events":5,"blobs":1,"problems":[]}
     "#);
     assert_snapshot!(weir.show(&["verify", "--stream", "notes"]), @"
     exit 0
@@ -54,7 +54,7 @@ fn damage_is_named_and_reading_it_is_refused() {
     assert_snapshot!(weir.show(&["verify", "--json"]), @r#"
     exit 1
     -- stdout
-    {"version":1,"sound":false,"checked":["pages","tables","indexes","events","blobs","builds"],"not_known":["removed-keys","removed-tail","rewritten-journal"],"streams":1,"branches":2,"events":4,"blobs":0,"problems":[{"stream":"notes","branch":"main","seq":2,"what":"its hash chain does not fit"}]}
+    {"version":1,"sound":false,"checked":["pages","tables","indexes","events","blobs","builds"],"not_known":["names-of-empty-forks","owners","removed-tail","rewritten-journal"],"streams":1,"branches":2,"events":4,"blobs":0,"problems":[{"stream":"notes","branch":"main","seq":2,"what":"its hash chain does not fit"}]}
     -- stderr
     {"error":{"code":"journal::damaged","message":"the journal is damaged: 1 problem found","help":"stop writing to it, keep a copy, and restore a `weir backup`; streams not named above can still be exported"}}
     "#);

@@ -1,4 +1,5 @@
-//! Decoding records: is each event the one that its chain says, and is it found by its cause, its blobs, its key?
+//! Decoding records: is each event the one that its chain says, and is it found by its cause, its blobs, its key? And does
+//! each key name the events that were appended with it?
 
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +12,8 @@ use super::damage;
 use super::findings::Findings;
 use super::moment::KeyRow;
 use crate::read::Reader;
-use crate::rows::{BranchRow, EventRow, Result};
+use crate::record::KeyNote;
+use crate::rows::{BranchRow, EventRow, Result, clamp};
 
 /// Events in the order in which they were read.
 pub(super) type Batch = Vec<Item>;
@@ -31,6 +33,8 @@ pub(super) struct Item {
 pub(super) struct Found {
     pub(super) causes: u64,
     pub(super) refs: u64,
+    /// Events whose records were written before they had the key of their append.
+    pub(super) keys_not_known: u64,
     /// Events that could not be read, so that it is not known what they explain.
     pub(super) failed: u64,
 }
@@ -39,6 +43,7 @@ impl Found {
     pub(super) fn add(&mut self, part: Self) {
         self.causes += part.causes;
         self.refs += part.refs;
+        self.keys_not_known += part.keys_not_known;
         self.failed += part.failed;
     }
 }
@@ -86,6 +91,7 @@ fn check(
     found: &mut Found,
 ) -> Result<()> {
     let Item { branch, row, before, key } = item;
+    let is_named = key.is_some();
     if let Some(key) = key {
         if let Some(unfinished) = keyed.take() {
             unfinished.end(findings);
@@ -94,14 +100,20 @@ fn check(
     }
     // Without the event before it, there is nothing that proves it; its branch is damaged before it.
     let Some(before) = before else { return Ok(()) };
-    let event = match reader.finish(&branch, &row, before) {
-        Ok(loaded) => loaded.event,
+    let (event, key) = match reader.finish(&branch, &row, before) {
+        Ok(loaded) => (loaded.event, loaded.key),
         Err(error) => {
             findings.at_event(&branch, row.seq, damage(error)?);
             found.failed += 1;
             return Ok(());
         }
     };
+    found.keys_not_known += u64::from(key == KeyNote::Unknown);
+    match key_row(reader, &row, &key, is_named) {
+        Ok(None) => {}
+        Ok(Some(what)) => findings.in_table(&branch, row.seq, "keys", what),
+        Err(error) => findings.in_table(&branch, row.seq, "keys", damage(error)?),
+    }
     match links(reader, &event, row.position, by_id) {
         Ok(Linked { missing, part }) => {
             found.add(part);
@@ -163,6 +175,28 @@ fn links(reader: &Reader, event: &Event, position: i64, by_id: bool) -> Result<L
         }
     }
     Ok(Linked { missing, part })
+}
+
+/// What is wrong with the row of `keys` that an event's record asks for. `is_named`: a row names it as its first event.
+fn key_row(reader: &Reader, row: &EventRow, key: &KeyNote, is_named: bool) -> Result<Option<&'static str>> {
+    let (key, events) = match key {
+        KeyNote::Unknown => return Ok(None),
+        KeyNote::None => {
+            return Ok(is_named.then_some("a key names an event that was not appended with it"));
+        }
+        KeyNote::First { key, events } => (key, *events),
+    };
+    let last = row.seq.saturating_add(events).saturating_sub(1);
+    let expected = (clamp(row.seq), clamp(last), row.position);
+    let sql = "SELECT first, last, position FROM keys WHERE branch = ?1 AND key = ?2";
+    let stored = reader.rows.one(sql, params![row.branch, key.as_str()], |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+    })?;
+    Ok(match stored {
+        None => Some("the key that it was appended with is missing"),
+        Some(stored) if stored != expected => Some("the key that it was appended with names other events"),
+        Some(_) => None,
+    })
 }
 
 impl Keyed {

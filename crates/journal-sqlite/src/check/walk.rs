@@ -42,6 +42,7 @@ pub(super) struct Counted {
     pub(super) streams: u64,
     pub(super) branches: u64,
     pub(super) events: u64,
+    pub(super) keys_not_known: u64,
 }
 
 /// The columns of an event that need no decoding.
@@ -469,6 +470,7 @@ impl<'a> Walk<'a> {
             streams: (streams.len() as u64).max(self.moment.streams),
             branches: self.branches.len() as u64,
             events: self.events,
+            keys_not_known: found.keys_not_known,
         })
     }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use rusqlite::params;
 use weir_blobs::Lease;
 use weir_journal::rules::{self, KnownPart};
-use weir_journal::{AppendError, Appended, Attrs, NewEvent, Ownership, Part, now};
+use weir_journal::{AppendError, Appended, Attrs, Key, NewEvent, Ownership, Part, now};
 use weir_types::{BranchId, Hash, OwnerId, Position, Seq, StreamName, Timestamp};
 
 use super::{HEADS_MAX, Hot, Refusal, Writer, refused};
 use crate::block::{self, BLOCK, Entry};
-use crate::record::Record;
-use crate::rows::{HeadRow, Result, clamp, convert, unsigned};
+use crate::record::{KeyNote, Record};
+use crate::rows::{HeadRow, Result, clamp, contradicts, convert, unsigned};
 
 /// An append on its way to the commit thread, with its events' records already encoded.
 #[derive(Debug)]
@@ -63,11 +63,32 @@ impl Writer {
         let Some(key) = &part.key else { return Ok(None) };
         let Some(no) = self.find(&part.branch)? else { return Ok(None) };
         let sql = "SELECT first, last, position, content FROM keys WHERE branch = ?1 AND key = ?2";
-        Ok(self.reader.rows.one(sql, params![no, key.as_str()], |row| {
+        let known = self.reader.rows.one(sql, params![no, key.as_str()], |row| {
             let (first, last, position) =
                 (Seq(unsigned(row, 0)?), Seq(unsigned(row, 1)?), Position(unsigned(row, 2)?));
             Ok(KnownPart { content: convert(row, 3, Hash::from_slice)?, first, last, position })
-        })?)
+        })?;
+        if let Some(known) = &known {
+            self.check_key(no, key, known)?;
+        }
+        Ok(known)
+    }
+
+    /// A row of `keys` says that an append was done before; the first event of that append has to say so, too.
+    fn check_key(&mut self, branch: i64, key: &Key, known: &KnownPart) -> Result<()> {
+        let row = self.reader.rows.event(clamp(known.position.0))?;
+        let row = row.filter(|row| (row.branch, row.seq) == (branch, known.first.0));
+        let is_its_own = match row.map(|row| self.reader.key_of(&row)).transpose()? {
+            None | Some(KeyNote::None) => false,
+            Some(KeyNote::Unknown) => true,
+            Some(KeyNote::First { key: own, events }) => {
+                own == *key && known.first.0.saturating_add(events) == known.last.0.saturating_add(1)
+            }
+        };
+        if is_its_own {
+            return Ok(());
+        }
+        Err(contradicts("keys", &format!("the key `{key}` names an append that it was not used for")))
     }
 
     /// Whether every part may be applied after the ones before it.

@@ -9,6 +9,7 @@ mod conforming;
 mod crash;
 mod damage;
 mod damaged_log;
+mod forged;
 mod format;
 mod lone;
 mod open;

@@ -34,6 +34,7 @@ pub async fn a_repeated_key_returns_the_first_result(make: Make) {
         assert_eq!(alone, replayed(&first[1..2]));
     }
     assert_eq!(everything(journal).await, before);
+    assert_sound(journal).await;
 }
 
 /// A repetition is recognised before its owner and its expectation are looked at.
@@ -123,6 +124,7 @@ pub async fn racing_repetitions_have_one_winner(make: Make) {
         assert!(outcomes.iter().all(|appended| Appended { replayed: false, ..*appended } == *winners[0]));
     }
     assert_eq!(lineage(&*fixture.journal, &at("a")).await.len(), 20);
+    assert_sound(&*fixture.journal).await;
 }
 
 /// The same key on another branch is another key; forks do not inherit keys.
@@ -136,6 +138,7 @@ pub async fn keys_belong_to_one_branch(make: Make) {
         assert!(!appended[0].replayed, "{to}");
     }
     assert_eq!(texts(&lineage(journal, &at("a@side")).await), ["main:1", "side:2"]);
+    assert_sound(journal).await;
 }
 
 /// A keyed part is found by its key, on the branch itself.
@@ -178,4 +181,5 @@ pub async fn keys_are_listed(make: Make) {
     assert_eq!(listed(&a, 1, 1).await, []);
     assert_eq!(listed(&a, 3, 4).await, [two]);
     assert_eq!(listed(&side, 0, u64::MAX).await, [part("k", 5, 5)]);
+    assert_sound(journal).await;
 }
