@@ -17,7 +17,7 @@ pub(crate) fn tell(approvals: &[Approval], root: &Address, again: &str, out: &Ou
     for approval in approvals {
         out.aside(format_args!(
             "  {}",
-            shorten(&call(&approval.tool, &approval.input), out.columns.unwrap_or(COLUMNS) - 2)
+            shorten(&call(&approval.tool, &approval.input), out.columns.unwrap_or(COLUMNS).saturating_sub(2))
         ));
         out.aside(format_args!("    {}", printable(&told_by(approval, root))));
         let id = approval.id;

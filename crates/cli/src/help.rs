@@ -6,6 +6,7 @@ use clap::Command;
 use clap::builder::StyledStr;
 
 use crate::paint::{Paint, Surroundings, When};
+use crate::wrap::wrap;
 
 /// Looks like a space and is none to whoever wraps lines. It is a space again when it is printed.
 const KEPT: char = '\u{a0}';
@@ -44,7 +45,15 @@ pub(crate) fn print(text: &StyledStr, color: When) {
     let is_painted =
         Paint::new(color, Surroundings::of(&out)).is_on() || (color == When::Always && out.is_terminal());
     let text = if is_painted { text.ansi().to_string() } else { text.to_string() };
-    let _ = out.write_all(text.replace(KEPT, " ").as_bytes());
+    let text = text.replace(KEPT, " ");
+    let columns = Surroundings::of(&out).columns;
+    let lines =
+        text.split('\n').map(|line| match line.trim_start().starts_with(|c: char| c.is_ascii_digit()) {
+            // A line of the table of exit codes.
+            true => wrap(line, columns, 5),
+            false => line.into(),
+        });
+    let _ = out.write_all(lines.collect::<Vec<_>>().join("\n").as_bytes());
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use weir_types::{CallId, Event, Seq};
 use crate::output::Out;
 use crate::report::Outcome;
 use crate::show::{printable, shorten};
+use crate::wrap::Flow;
 
 /// Events that are looked through for the last few lines.
 const REMINDER_EVENTS_MAX: usize = 500;
@@ -173,7 +174,7 @@ impl Paper {
     fn say(&mut self, speaker: &str, line: &Line, out: &mut Out) -> Outcome {
         self.head(speaker, line, out)?;
         let text = out.shown(line.text.trim_end()).into_owned();
-        out.line(format_args!("{text}"))
+        out.line(format_args!("{}", Flow::whole(&text, out.columns)))
     }
 
     /// The name of whoever speaks, with the number that `fork --at` takes.
@@ -194,7 +195,7 @@ impl Paper {
         let text = out.shown(line.text.trim_end()).into_owned();
         for text in std::iter::once(label).chain(text.lines()) {
             let dim = out.paint.dim(&format!("  {text}")).into_owned();
-            out.line(format_args!("{dim}"))?;
+            out.prose(format_args!("{dim}"), 0)?;
         }
         Ok(())
     }

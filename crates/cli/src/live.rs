@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use unicode_width::UnicodeWidthStr;
 use weir_engine::conversation::{self, Reader, What};
 use weir_engine::{LiveDelta, amount, scope_words};
 use weir_kernel::{About, Body, Call, LeftOut, ModelFailed, retries};
@@ -16,6 +17,7 @@ use crate::output::Out;
 use crate::report::Outcome;
 use crate::show::{count, printable, printable_lines_after, shorten, thousands};
 use crate::sign_of_life::SignOfLife;
+use crate::wrap::Flow;
 
 /// Columns for a remark where nobody says how many there are.
 const REMARK_COLUMNS: usize = 100;
@@ -31,6 +33,8 @@ pub(crate) struct Live {
     conversation: Reader,
     /// What the current attempt has said on the screen.
     said: String,
+    /// How that is broken into lines.
+    flow: Flow,
     /// The block it was saying.
     block: Option<u32>,
     /// What the newest request is for.
@@ -52,6 +56,7 @@ impl Live {
             own_words: 0,
             conversation: Reader::default(),
             said: String::new(),
+            flow: Flow::default(),
             block: None,
             purpose: Purpose::Turn,
             left_out: 0,
@@ -95,15 +100,17 @@ impl Live {
         }
         self.sign.clear();
         if self.said.is_empty() {
+            self.flow = Flow::new(out.columns);
             self.name_speaker(out)?;
         }
         if self.block.is_some_and(|block| block != piece.delta.block) && !self.said.ends_with('\n') {
-            out.bytes(b"\n")?;
+            self.end_line(out)?;
         }
         self.block = Some(piece.delta.block);
         let before = self.said.chars().next_back();
         self.said.push_str(&piece.delta.text);
-        out.bytes(printable_lines_after(before, &piece.delta.text).as_bytes())?;
+        let shown = self.flow.feed(&printable_lines_after(before, &piece.delta.text));
+        out.bytes(shown.as_bytes())?;
         out.flush()
     }
 
@@ -182,11 +189,17 @@ impl Live {
         }
     }
 
+    /// Ends a line that something was said on.
+    fn end_line(&mut self, out: &mut Out) -> Outcome {
+        out.bytes(self.flow.rest().as_bytes())?;
+        out.bytes(b"\n")
+    }
+
     /// A remark follows on the screen: it begins on a line of its own, and the answer goes on below it.
     pub(crate) fn break_line(&mut self, out: &mut Out) -> Outcome {
         self.sign.clear();
         if !self.said.is_empty() && !self.said.ends_with('\n') {
-            out.bytes(b"\n")?;
+            self.end_line(out)?;
         }
         out.flush()
     }
@@ -210,15 +223,18 @@ impl Live {
         let shown = std::mem::take(&mut self.said);
         self.block = None;
         if shown.is_empty() && !text.is_empty() {
+            self.flow = Flow::new(out.columns);
             self.name_speaker(out)?;
         }
         // A screen that could not keep up has a part of it; the whole answer follows.
         if shown != text {
             if !shown.is_empty() {
-                out.bytes(b"\n")?;
+                self.end_line(out)?;
             }
-            out.bytes(out.shown(text).as_bytes())?;
+            let text = self.flow.feed(&out.shown(text));
+            out.bytes(text.as_bytes())?;
         }
+        out.bytes(self.flow.rest().as_bytes())?;
         if !text.is_empty() && !text.ends_with('\n') {
             out.bytes(b"\n")?;
         }
@@ -231,7 +247,7 @@ impl Live {
         if std::mem::take(&mut self.said).is_empty() {
             return Ok(());
         }
-        out.bytes(b"\n")?;
+        self.end_line(out)?;
         out.flush()?;
         self.remark("the answer broke off", out);
         Ok(())
@@ -262,16 +278,19 @@ impl Live {
         }
     }
 
-    fn name_speaker(&self, out: &mut Out) -> Outcome {
+    fn name_speaker(&mut self, out: &mut Out) -> Outcome {
         let Some(speaker) = &self.speaker else { return Ok(()) };
-        let name = out.paint.bold(&printable(speaker)).into_owned();
+        let name = printable(speaker);
+        self.flow.after(name.width() + 3);
+        let name = out.paint.bold(&name).into_owned();
         out.bytes(format!("{name} › ").as_bytes())
     }
 
     fn remark(&mut self, text: &str, out: &Out) {
         self.sign.clear();
         let line = printable(text);
-        let line = shorten(&line, out.columns.unwrap_or(REMARK_COLUMNS));
+        // On a narrow terminal it takes several lines.
+        let line = shorten(&line, out.columns.unwrap_or(0).max(REMARK_COLUMNS));
         out.aside(format_args!("{}", out.err.dim(&line)));
     }
 }

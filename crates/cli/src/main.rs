@@ -40,6 +40,7 @@ mod turn;
 mod watched;
 mod which;
 mod workbench;
+mod wrap;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -11,6 +11,7 @@ use weir_types::{Explain, Fault};
 use crate::paint::{Paint, Surroundings, When};
 use crate::report::{Failure, Outcome};
 use crate::show::{json_on_a_terminal, printable_lines};
+use crate::wrap::wrap;
 
 /// Raised when a field of a document changes its meaning; new fields do not raise it.
 const DOCUMENT_VERSION: u32 = 1;
@@ -61,12 +62,12 @@ impl Out {
     /// Output as the flags and the terminal ask for it.
     pub(crate) fn new(json: bool, color: When) -> Self {
         let (stdout, stderr) = (io::stdout(), io::stderr());
-        let columns = stdout.is_terminal().then(|| columns(&stdout)).flatten();
+        let paint = Paint::new(color, Surroundings::of(&stdout));
         Self {
             json,
-            paint: Paint::new(color, Surroundings::of(&stdout)),
+            paint,
             err: Paint::new(color, Surroundings::of(&stderr)),
-            columns,
+            columns: paint.columns(),
             terminal: stdout.is_terminal(),
             progress: stderr.is_terminal() && !json,
             stdout: BufWriter::with_capacity(64 * 1024, stdout),
@@ -86,6 +87,12 @@ impl Out {
     /// A line of text.
     pub(crate) fn line(&mut self, line: Arguments<'_>) -> Outcome {
         self.stdout.write_fmt(line).and_then(|()| self.stdout.write_all(b"\n")).map_err(stdout_failed)
+    }
+
+    /// A sentence, broken between words where the terminal is narrow; what follows a break is indented.
+    pub(crate) fn prose(&mut self, line: Arguments<'_>, indent: usize) -> Outcome {
+        let line = line.to_string();
+        self.line(format_args!("{}", wrap(&line, self.columns, indent)))
     }
 
     /// Bytes as they are.
@@ -125,7 +132,8 @@ impl Out {
     /// A line for people beside the data, on standard error.
     pub(crate) fn aside(&self, line: Arguments<'_>) {
         if !self.json {
-            let _ = writeln!(io::stderr(), "{line}");
+            let line = line.to_string();
+            let _ = writeln!(io::stderr(), "{}", wrap(&line, self.err.columns(), 0));
         }
     }
 
@@ -137,7 +145,8 @@ impl Out {
     fn remark(&self, label: &str, remark: Arguments<'_>) {
         if !self.json {
             // A remark that cannot be made is no reason to fail.
-            let _ = writeln!(io::stderr(), "{label} {remark}");
+            let line = format!("{label} {remark}");
+            let _ = writeln!(io::stderr(), "{}", wrap(&line, self.err.columns(), 2));
         }
     }
 
@@ -150,11 +159,6 @@ impl Out {
     pub(crate) fn progress(&self, doing: &'static str) -> Progress {
         Progress { doing, shown: self.progress, next: Instant::now() + Progress::PATIENCE, drawn: false }
     }
-}
-
-fn columns(stdout: &Stdout) -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(stdout).ok()?;
-    (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
 /// What a failed write to standard output means.

@@ -1,7 +1,9 @@
-//! Colour, when there is someone to see it. Everything stays readable without.
+//! Colour, when there is someone to see it, and how many columns there are. Everything stays readable without colour.
 
 use std::borrow::Cow;
 use std::fmt;
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
 
 /// What `--color` says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -15,10 +17,11 @@ pub(crate) enum When {
     Never,
 }
 
-/// Colours text, or leaves it as it is.
+/// Colours text, or leaves it as it is; knows how wide it may be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint {
     on: bool,
+    columns: Option<usize>,
 }
 
 /// What the surroundings say about colour.
@@ -30,20 +33,30 @@ pub(crate) struct Surroundings {
     pub(crate) no_color: bool,
     /// `TERM` is `dumb`.
     pub(crate) dumb: bool,
+    /// Columns of the terminal.
+    pub(crate) columns: Option<usize>,
 }
 
 impl Surroundings {
     /// Of a stream of this process.
-    pub(crate) fn of(stream: &impl std::io::IsTerminal) -> Self {
+    pub(crate) fn of(stream: &(impl IsTerminal + AsFd)) -> Self {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
-        Self { terminal: stream.is_terminal(), no_color, dumb }
+        let size = if stream.is_terminal() { rustix::termios::tcgetwinsize(stream).ok() } else { None };
+        let columns = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+        Self { terminal: stream.is_terminal(), no_color, dumb, columns }
     }
 }
 
 impl Paint {
+    /// A terminal without colour.
     #[cfg(test)]
-    pub(crate) const OFF: Self = Self { on: false };
+    pub(crate) const fn narrow(columns: usize) -> Self {
+        Self { on: false, columns: Some(columns) }
+    }
+
+    #[cfg(test)]
+    pub(crate) const OFF: Self = Self { on: false, columns: None };
 
     /// A flag beats the environment, the environment beats the terminal.
     pub(crate) fn new(when: When, surroundings: Surroundings) -> Self {
@@ -52,7 +65,12 @@ impl Paint {
             When::Never => false,
             When::Auto => surroundings.terminal && !surroundings.no_color && !surroundings.dumb,
         };
-        Self { on }
+        Self { on, columns: surroundings.columns }
+    }
+
+    /// Columns of the terminal, if there is one.
+    pub(crate) fn columns(self) -> Option<usize> {
+        self.columns
     }
 
     pub(crate) fn is_on(self) -> bool {
@@ -105,7 +123,7 @@ mod tests {
     #[test]
     fn flag_beats_environment_beats_terminal() {
         let on = |when, terminal, no_color, dumb| {
-            Paint::new(when, Surroundings { terminal, no_color, dumb }).is_on()
+            Paint::new(when, Surroundings { terminal, no_color, dumb, columns: None }).is_on()
         };
         assert!(on(When::Auto, true, false, false));
         assert!(!on(When::Auto, false, false, false));

@@ -8,7 +8,7 @@ use weir_compiler::Compiled;
 use weir_spec::{Diagnostic, Severity, mask};
 
 use crate::paint::Paint;
-use crate::report::Snippet;
+use crate::report::{Snippet, sentence};
 use crate::show::{count, printable, printable_lines};
 
 /// Advice that is not longer stands at the mark itself.
@@ -130,11 +130,11 @@ impl Problem {
             Severity::Error => paint.error(&format!("error[{code}]:")).into_owned(),
             Severity::Warning => paint.warn(&format!("warning[{code}]:")).into_owned(),
         };
-        let mut text = format!("{head} {}\n", printable_lines(message));
+        let mut text = sentence(&head, &printable_lines(message), paint);
         let labelled = match &self.snippet {
             Some(snippet) => {
                 text.push_str(&snippet.draw(paint));
-                !snippet.label.is_empty()
+                snippet.is_labelled(paint)
             }
             None => {
                 let _ = writeln!(text, "   at {}:{}:{}", printable(file), span.line, span.column);
@@ -143,10 +143,11 @@ impl Problem {
         };
         for other in related {
             let place = format!("{}:{}:{}", printable(&other.file), other.span.line, other.span.column);
-            let _ = writeln!(text, "{} {}: {place}", paint.hint("note:"), printable(&other.message));
+            let words = format!("{}: {place}", printable(&other.message));
+            text.push_str(&sentence(&paint.hint("note:"), &words, paint));
         }
         if !labelled {
-            let _ = writeln!(text, "{} {}", paint.hint("help:"), printable(help));
+            text.push_str(&sentence(&paint.hint("help:"), &printable(help), paint));
         }
         text
     }

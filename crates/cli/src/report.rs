@@ -7,12 +7,14 @@ use std::ops::Range;
 
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, SourceCode};
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
 use weir_types::{Explain, Fault};
 
 use crate::exit::Exit;
 use crate::paint::Paint;
 use crate::problems::Problems;
-use crate::show::{is_hazardous, printable};
+use crate::show::{is_hazardous, printable, shorten};
+use crate::wrap::wrap;
 
 /// What a command comes to.
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
@@ -166,17 +168,28 @@ impl Told {
     }
 
     fn to_text(&self, paint: Paint) -> String {
-        let mut text = format!("{} {}\n", paint.error("error:"), printable(&self.message));
+        let mut text = sentence(&paint.error("error:"), &printable(&self.message), paint);
         for cause in &self.causes {
-            let _ = writeln!(text, "  {} {}", paint.dim("caused by:"), printable(cause));
+            text.push_str(&sentence(&format!("  {}", paint.dim("caused by:")), &printable(cause), paint));
         }
         if let Some(snippet) = &self.snippet {
             text.push_str(&snippet.draw(paint));
+            if !snippet.label.is_empty() && !snippet.is_labelled(paint) {
+                text.push_str(&sentence(&paint.hint("note:"), &snippet.label, paint));
+            }
         }
-        let _ = writeln!(text, "{} {}", paint.hint("help:"), printable(&self.help));
+        text.push_str(&sentence(&paint.hint("help:"), &printable(&self.help), paint));
         text
     }
 }
+
+/// What is told after a label, broken between words where the terminal is narrow.
+pub(crate) fn sentence(label: &str, words: &str, paint: Paint) -> String {
+    wrap(&format!("{label} {words}"), paint.columns(), 2).into_owned() + "\n"
+}
+
+/// Columns before the text of a frame, with room for the number of its line.
+const FRAME_COLUMNS: usize = 9;
 
 /// How much of a long line is shown on either side of the mistake.
 const CONTEXT_MAX: usize = 40;
@@ -219,6 +232,57 @@ impl Snippet {
     /// The marked line, as miette draws it. The message and the help around it are ours, so its heading is cut off;
     /// and as it sees only a part of the text, the place is put right.
     pub(crate) fn draw(&self, paint: Paint) -> String {
+        match paint.columns().filter(|columns| self.columns() > *columns) {
+            Some(columns) => self.narrowed(columns, self.is_labelled(paint)).draw_whole(paint),
+            None => self.draw_whole(paint),
+        }
+    }
+
+    /// Whether the label stands at the mark. Where it does not fit, it is told below.
+    pub(crate) fn is_labelled(&self, paint: Paint) -> bool {
+        !self.label.is_empty()
+            && paint.columns().is_none_or(|columns| {
+                self.columns() <= columns
+                    || FRAME_COLUMNS + self.marked.len() + self.label.width() + 6 <= columns
+            })
+    }
+
+    /// Columns of the frame.
+    fn columns(&self) -> usize {
+        let label = self.shown[..self.marked.start].width() + self.marked.len() + self.label.width() + 4;
+        FRAME_COLUMNS + self.shown.width().max(self.before.width()).max(label)
+    }
+
+    /// As much of it around the mistake as there is room for.
+    fn narrowed(&self, columns: usize, is_labelled: bool) -> Self {
+        let label = if is_labelled { self.label.clone() } else { String::new() };
+        let room = columns.saturating_sub(FRAME_COLUMNS + 2);
+        let after =
+            if is_labelled { (label.width() + 4).saturating_sub(self.marked.len()) } else { room / 4 };
+        let (left, rest) = self.shown.split_at(self.marked.start);
+        let (marked, right) = rest.split_at(self.marked.len());
+        let marked_room = room.saturating_sub(after).max(1);
+        let (is_long, marked) = (marked.chars().count() > marked_room, marked.chars().take(marked_room));
+        let (marked, right): (String, _) = (marked.collect(), if is_long { "…" } else { right });
+        let left_room = room.saturating_sub(marked.width() + after.min(room));
+        let cut = left.chars().count() > left_room;
+        let kept = if cut { left_room.saturating_sub(1) } else { left_room };
+        let skipped = left.chars().count().saturating_sub(kept);
+        let left = if cut { "…" } else { "" }.to_owned() + &left.chars().skip(skipped).collect::<String>();
+        let right_room = room.saturating_sub(left.width() + marked.width());
+        let shown = format!("{left}{marked}{}", shorten(right, right_room.max(1)));
+        Self {
+            name: self.name.clone(),
+            line: self.line,
+            column: self.column,
+            before: shorten(&self.before, room).into_owned(),
+            marked: left.len()..left.len() + marked.len(),
+            shown,
+            label,
+        }
+    }
+
+    fn draw_whole(&self, paint: Paint) -> String {
         let theme = if paint.is_on() { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
         let handler = GraphicalReportHandler::new_themed(theme).with_links(false);
         let mut before = "\n".repeat(self.line.saturating_sub(2));
@@ -322,6 +386,32 @@ mod tests {
         let snippet = Snippet::cut("f", (1, 1001), ["", &line], 1000..1001, "here".into());
         assert_eq!(&snippet.shown[snippet.marked.clone()], "x");
         assert!(snippet.shown.len() < 3 * CONTEXT_MAX, "{}", snippet.shown.len());
+    }
+
+    #[test]
+    fn a_snippet_is_as_wide_as_the_terminal() {
+        let line = format!("{}bad{}", "a, ".repeat(20), ", c".repeat(20));
+        for columns in [20, 40, 60] {
+            for label in ["", "short", "words that are far too long to stand at the mark of a narrow one"] {
+                let snippet = Snippet::cut("f", (7, 61), ["before it all", &line], 60..63, label.into());
+                let drawn = snippet.draw(Paint::narrow(columns));
+                let mut lines = drawn.lines();
+                let shown = lines.find(|line| line.contains("bad")).expect(&drawn);
+                assert!(drawn.lines().all(|line| line.width() <= columns), "{columns}\n{drawn}");
+                let mark = lines.next().and_then(|line| line.find(['─', '┬'])).expect(&drawn);
+                assert_eq!(
+                    shown[..shown.find("bad").expect("found")].chars().count(),
+                    lines_before(&drawn, mark),
+                    "{columns}\n{drawn}"
+                );
+            }
+        }
+    }
+
+    /// Characters before a byte of the line of the mark.
+    fn lines_before(drawn: &str, at: usize) -> usize {
+        let marked = drawn.lines().skip_while(|line| !line.contains("bad")).nth(1).unwrap_or_default();
+        marked[..at].chars().count()
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::project::ProjectArgs;
 use crate::report::{Bug, Failure, error_json};
 use crate::show::{printable, shorten};
 use crate::store::JOURNAL;
+use crate::wrap::wrap;
 
 /// How long an interrupted command may take to remove its temporary files.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -247,6 +248,7 @@ fn explain_usage(error: &clap::Error, early: Early) -> Exit {
     } else {
         let paint = Paint::new(early.color, Surroundings::of(&stderr));
         let text = lines.join("\n");
+        let text = wrap(&text, paint.columns(), 2);
         match text.strip_prefix("error:") {
             Some(rest) => writeln!(stderr, "{}{rest}", paint.error("error:")),
             None => writeln!(stderr, "{text}"),

@@ -179,6 +179,22 @@ pub(crate) async fn branch_of(
     Ok(found)
 }
 
+/// The stream that `--stream` names, which can be that of a session, too.
+pub(crate) async fn stream_of(journal: &impl Journal, stream: &str) -> Outcome<StreamName> {
+    Ok(branch_of(journal, stream, None, &Sees::Everything).await?.stream)
+}
+
+/// The same, if a stream is named at all.
+pub(crate) async fn stream_if_named(
+    journal: &impl Journal,
+    stream: Option<&str>,
+) -> Outcome<Option<StreamName>> {
+    match stream {
+        Some(stream) => stream_of(journal, stream).await.map(Some),
+        None => Ok(None),
+    }
+}
+
 async fn by_prefix(journal: &impl Journal, prefix: &str, sees: &Sees) -> Outcome<SessionId> {
     let prefix = prefix.to_ascii_uppercase();
     if let Ok(session) = prefix.parse() {

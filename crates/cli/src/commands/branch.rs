@@ -4,11 +4,13 @@ use serde::Serialize;
 use weir_journal::{Branch, Fork, Journal, ReadError};
 use weir_types::{BranchName, Hash, Position, Seq, StreamName, Timestamp};
 
-use crate::args::{self, branch_id};
+use crate::args;
 use crate::commands::Context;
+use crate::identity::Sees;
 use crate::output::Out;
-use crate::report::Outcome;
+use crate::report::{Failure, Outcome};
 use crate::show::{count, pad};
+use crate::which;
 
 /// `weir branch …`.
 #[derive(Debug, clap::Subcommand)]
@@ -24,8 +26,8 @@ pub(crate) enum Command {
 #[command(after_help = "Examples:\n  weir branch fork --stream notes --at 12 --name draft\n  \
                         weir branch fork --stream notes --branch draft --at 14 --name draft-2")]
 pub(crate) struct ForkArgs {
-    /// The stream.
-    #[arg(long, short)]
+    /// The stream. That of a session can be written as `session:` and the beginning of its id, or as `-1` for the latest.
+    #[arg(long, short, allow_hyphen_values = true)]
     stream: String,
     /// The branch to share events with; `main` if left out.
     #[arg(long, short)]
@@ -42,8 +44,8 @@ pub(crate) struct ForkArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  weir branch list --stream notes")]
 pub(crate) struct ListArgs {
-    /// The stream.
-    #[arg(long, short)]
+    /// The stream. That of a session can be written as `session:` and the beginning of its id, or as `-1` for the latest.
+    #[arg(long, short, allow_hyphen_values = true)]
     stream: String,
 }
 
@@ -90,12 +92,18 @@ pub(crate) async fn run(command: &Command, context: &mut Context) -> Outcome {
 }
 
 async fn fork(args: &ForkArgs, context: &mut Context) -> Outcome {
-    let from = branch_id(&args.stream, args.branch.as_deref())?;
+    let named = (&*args.stream, args.branch.as_deref());
+    args::branch_id_or_session(named.0, named.1)?;
     let name: BranchName = args::parse(&args.name)?;
     let store = context.store().await?;
-    let forked = store.journal.fork(Fork { from: from.clone(), at: Seq(args.at), name }).await;
+    let forked = async {
+        let from = which::branch_of(&store.journal, named.0, named.1, &Sees::Everything).await?;
+        let branch = store.journal.fork(Fork { from: from.clone(), at: Seq(args.at), name }).await?;
+        Ok::<_, Failure>((from, branch))
+    };
+    let forked = forked.await;
     store.close().await;
-    let branch = forked?;
+    let (from, branch) = forked?;
     if context.out.json {
         return context.out.document(&view(&from.stream, &branch));
     }
@@ -107,11 +115,16 @@ async fn fork(args: &ForkArgs, context: &mut Context) -> Outcome {
 }
 
 async fn list(args: &ListArgs, context: &mut Context) -> Outcome {
-    let stream: StreamName = args::parse(&args.stream)?;
-    let store = context.store().await?;
-    let branches = store.journal.branches(&stream).await;
+    args::branch_id_or_session(&args.stream, None)?;
+    let store = context.store_to_read().await?;
+    let found = async {
+        let stream = which::stream_of(&store.journal, &args.stream).await?;
+        let branches = store.journal.branches(&stream).await?;
+        Ok::<_, Failure>((stream, branches))
+    };
+    let found = found.await;
     store.close().await;
-    let branches = branches?;
+    let (stream, branches) = found?;
     if branches.is_empty() {
         return Err(ReadError::NoStream(stream).into());
     }
@@ -138,12 +151,8 @@ fn draw(branches: &[Branch], out: &mut Out) -> Outcome {
             None => String::new(),
         };
         let (own, head) = (count(row.branch.own_events(), "event"), row.branch.head);
-        out.line(format_args!(
-            "{}  {from}{own}, newest {} at {}",
-            pad(&label(row), width),
-            head.seq,
-            head.ts
-        ))?;
+        let label = pad(&label(row), width);
+        out.prose(format_args!("{label}  {from}{own}, newest {} at {}", head.seq, head.ts), width + 2)?;
     }
     Ok(())
 }

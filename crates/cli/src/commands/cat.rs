@@ -24,7 +24,7 @@ Examples:
 /// A longer kind than this pushes its payload to the right.
 const KIND_COLUMNS_MAX: usize = 30;
 
-/// Room for the payload that is kept even on a narrow terminal.
+/// With less room for the payload, an event is on several lines.
 const PAYLOAD_COLUMNS_MIN: usize = 20;
 
 /// Events of the first page, before we know how large they are.
@@ -154,11 +154,25 @@ impl Printer {
         let (seq, ts) = (format!("{:>6}", event.seq.0), event.ts.to_string());
         let kind = show::pad(event.kind.as_str(), self.kind_columns);
         let mut payload = show::payload(&event.payload);
+        let paint = out.paint;
         if let Some(columns) = out.columns {
             let room = columns.saturating_sub(seq.len() + ts.len() + kind.width() + 6);
-            payload = show::shorten(&payload, room.max(PAYLOAD_COLUMNS_MIN)).into_owned();
+            if room < PAYLOAD_COLUMNS_MIN {
+                return Self::print_narrow(event, &payload, columns, out);
+            }
+            payload = show::shorten(&payload, room).into_owned();
         }
-        let paint = out.paint;
         out.line(format_args!("{seq}  {}  {}  {payload}", paint.dim(&ts), paint.bold(&kind)))
+    }
+
+    /// An event on three lines.
+    fn print_narrow(event: &Event, payload: &str, columns: usize, out: &mut Out) -> Outcome {
+        let paint = out.paint;
+        let kind = show::shorten(event.kind.as_str(), columns.saturating_sub(8)).into_owned();
+        out.line(format_args!("{:>6}  {}", event.seq.0, paint.bold(&kind)))?;
+        for line in [&*event.ts.to_string(), payload].into_iter().filter(|line| !line.is_empty()) {
+            out.line(format_args!("        {}", show::shorten(line, columns.saturating_sub(8))))?;
+        }
+        Ok(())
     }
 }

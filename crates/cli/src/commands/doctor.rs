@@ -126,9 +126,11 @@ fn print(checks: &[Check], out: &mut Out) -> Outcome {
             Status::Warn => paint.warn(&word),
             Status::Fail => paint.error(&word),
         };
-        out.line(format_args!("{word}  {}  {}", pad(check.check, width), printable(&check.detail)))?;
+        let line = format!("{word}  {}  {}", pad(check.check, width), printable(&check.detail));
+        out.prose(format_args!("{line}"), width + 8)?;
         if let Some(help) = &check.help {
-            out.line(format_args!("      {}  {} {}", pad("", width), paint.hint("help:"), printable(help)))?;
+            let help = format!("{} {}", paint.hint("help:"), printable(help));
+            out.prose(format_args!("      {}  {help}", pad("", width)), 0)?;
         }
     }
     Ok(())

@@ -1,7 +1,6 @@
 //! `weir streams` and `weir count`.
 
 use serde::Serialize;
-use unicode_width::UnicodeWidthStr;
 use weir_journal::{Journal, PAGE_MAX, ReadError, StreamSummary};
 use weir_types::{BranchName, OwnerId, StreamName, Timestamp};
 
@@ -10,7 +9,8 @@ use crate::commands::Context;
 use crate::identity::Sees;
 use crate::output::Out;
 use crate::report::{Failure, Outcome};
-use crate::show::{pad, printable, thousands};
+use crate::show::{printable, thousands};
+use crate::table;
 use crate::which;
 
 /// The arguments of `weir streams`.
@@ -65,21 +65,18 @@ fn view(summary: &StreamSummary) -> View<'_> {
 
 /// One page of the table. Columns are aligned within a page, so that memory does not grow with the list.
 fn print(page: &[StreamSummary], heading: bool, out: &mut Out) -> Outcome {
-    let width = page.iter().map(|row| row.stream.as_str().width()).max().unwrap_or(0).max("STREAM".len());
-    if heading {
-        let line = format!("{}  {:>8}  {:>10}  UPDATED", pad("STREAM", width), "BRANCHES", "EVENTS");
-        let line = out.paint.bold(&line).into_owned();
-        out.line(format_args!("{line}"))?;
-    }
     for row in page {
         if let Some(what) = &row.damage {
             out.warn(format_args!("stream `{}` is damaged: {}", row.stream, printable(what)));
         }
-        let name = pad(row.stream.as_str(), width);
-        let (branches, events) = (thousands(row.branches), thousands(row.events));
-        out.line(format_args!("{name}  {branches:>8}  {events:>10}  {}", row.updated))?;
     }
-    Ok(())
+    let cells = |row: &StreamSummary| {
+        let (branches, events) = (thousands(row.branches), thousands(row.events));
+        let name = row.stream.as_str().to_owned();
+        [name, format!("{branches:>8}"), format!("{events:>10}"), row.updated.to_string()]
+    };
+    let rows: Vec<[String; 4]> = page.iter().map(cells).collect();
+    table::print_page(["STREAM", "BRANCHES", "    EVENTS", "UPDATED"], &rows, heading, out)
 }
 
 /// The arguments of `weir count`.

@@ -11,7 +11,7 @@ use weir_journal::transfer::{
     self, DamagedBranch, ExportError, Exported, ImportError, Imported, LeftOut, RuntimeStreams, Selection,
 };
 use weir_support::new_file::Existing;
-use weir_types::{Explain, Fault, StreamName};
+use weir_types::{Explain, Fault};
 
 use self::watched::Watched;
 use crate::args;
@@ -22,6 +22,7 @@ use crate::report::{Failure, Outcome};
 use crate::show::{count, printable, size};
 use crate::store::{Store, blocking};
 use crate::target::{Readers, Target};
+use crate::which;
 
 /// How much of a file is read at a time.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -54,8 +55,8 @@ impl Explain for RestoreError {
                   left out, since an import of them would be refused. For a copy of all there is, use `weir backup`."
 )]
 pub(crate) struct ExportArgs {
-    /// Only this stream.
-    #[arg(long, short)]
+    /// Only this stream. That of a session can be written as `session:` and the beginning of its id, or as `-1` for the latest.
+    #[arg(long, short, allow_hyphen_values = true)]
     stream: Option<String>,
     /// Also the streams of the runtime itself, such as tokens, deployments and budgets: for `weir import --as-restore`.
     #[arg(long, conflicts_with = "stream")]
@@ -146,19 +147,23 @@ impl Explain for Incomplete {
     }
 }
 
-/// Writes streams as JSON Lines. They are JSON already: to standard output, `--json` changes nothing.
-pub(crate) async fn export(args: &ExportArgs, context: &mut Context) -> Outcome {
-    let stream: Option<StreamName> = args.stream.as_deref().map(args::parse).transpose()?;
-    let selection = match stream {
+async fn export_selected(store: &Store, args: &ExportArgs, context: &Context) -> Outcome<Exported> {
+    let selection = match which::stream_if_named(&store.journal, args.stream.as_deref()).await? {
         Some(stream) => Selection::Stream(stream),
         None if args.all => Selection::Everything,
         None => Selection::Portable,
     };
+    match &args.output {
+        Some(path) => export_to_file(store, selection, path, context).await,
+        None => export_to(store, selection, tokio::io::stdout(), context).await.map_err(failed_to_stdout),
+    }
+}
+
+/// Writes streams as JSON Lines. They are JSON already: to standard output, `--json` changes nothing.
+pub(crate) async fn export(args: &ExportArgs, context: &mut Context) -> Outcome {
+    args.stream.as_deref().map(|stream| args::branch_id_or_session(stream, None)).transpose()?;
     let store = context.store_to_read().await?;
-    let exported = match &args.output {
-        Some(path) => export_to_file(&store, selection, path, context).await,
-        None => export_to(&store, selection, tokio::io::stdout(), context).await.map_err(failed_to_stdout),
-    };
+    let exported = export_selected(&store, args, context).await;
     store.close().await;
     let Exported { events, forks, blobs, damaged, left_out } = exported?;
     tell_damaged(&damaged, &context.out);

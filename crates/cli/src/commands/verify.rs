@@ -17,6 +17,7 @@ use crate::output::Out;
 use crate::report::Outcome;
 use crate::show::{count, printable};
 use crate::store::{BLOBS, JOURNAL, Store};
+use crate::which;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,8 +46,9 @@ const ANCHOR_BYTES_MAX: usize = 1 << 30;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Only the events of this stream, their blobs, and what finds them.
-    #[arg(long, short)]
+    /// Only the events of this stream, their blobs, and what finds them. That of a session can be written as `session:` and the
+    /// beginning of its id, or as `-1` for the latest.
+    #[arg(long, short, allow_hyphen_values = true)]
     stream: Option<String>,
     /// Check pages, places and heads only, and no content: seconds instead of minutes on a large journal.
     #[arg(long, conflicts_with_all = ["stream", "print_anchor"])]
@@ -185,18 +187,18 @@ impl Coverage {
 
 /// Checks everything and says what is wrong.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
-    let stream: Option<StreamName> = args.stream.as_deref().map(args::parse).transpose()?;
+    args.stream.as_deref().map(|stream| args::branch_id_or_session(stream, None)).transpose()?;
     let given = match &args.anchor {
         Some(input) => Some(input.read(ANCHOR_BYTES_MAX, &context.out).await?),
         None => None,
     };
     let given = given.as_deref().map(std::str::from_utf8).transpose().map_err(AnchorText)?;
-    let asks_journal = stream.is_some() || given.is_some() || args.print_anchor || args.quick;
+    let asks_journal = args.stream.is_some() || given.is_some() || args.print_anchor || args.quick;
     let (coverage, report, taken) = if !asks_journal && has_only_files(&context.data_dir) {
         (Coverage::Files, check_files(&context.data_dir).await?, None)
     } else {
         let store = context.store_to_read().await?;
-        let checked = check(&store, stream, given, args, &context.data_dir, &context.out).await;
+        let checked = check(&store, given, args, &context.data_dir, &context.out).await;
         store.close().await;
         let (report, taken) = checked?;
         (Coverage::of(args), report, taken)
@@ -239,13 +241,13 @@ async fn check_files(data_dir: &Path) -> Outcome<Report> {
 /// The anchor is taken first: then all that it covers is checked, whatever others append meanwhile.
 async fn check(
     store: &Store,
-    stream: Option<StreamName>,
     given: Option<&str>,
     args: &Args,
     data_dir: &Path,
     out: &Out,
 ) -> Outcome<(Report, Option<String>)> {
     let journal = &store.journal;
+    let stream = which::stream_if_named(journal, args.stream.as_deref()).await?;
     let taken = if args.print_anchor { Some(anchor::take(journal).await?) } else { None };
     let progress = Mutex::new(out.progress("verifying"));
     let watch = move |done, total| {

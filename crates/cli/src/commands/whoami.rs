@@ -8,7 +8,8 @@ use crate::commands::Context;
 use crate::identity::{ADMINS, admins};
 use crate::project::{ProjectArgs, within};
 use crate::report::Outcome;
-use crate::show::{pad, printable};
+use crate::show::printable;
+use crate::table;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -78,9 +79,5 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     }
     let admin = if admin { "yes: every role and grant; rules and approvals still apply" } else { "no" };
     rows.push(("admin", admin.to_owned()));
-    for (name, value) in rows {
-        let name = out.paint.dim(&pad(name, 9)).into_owned();
-        out.line(format_args!("{name}  {value}"))?;
-    }
-    Ok(())
+    table::facts(&rows, out)
 }

@@ -37,6 +37,7 @@ mod large;
 mod lying;
 mod misused;
 mod naming;
+mod narrow;
 mod outside;
 mod pinned;
 mod planted;

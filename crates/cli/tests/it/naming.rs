@@ -57,6 +57,15 @@ fn first_words_are_shown_behind_any_number_of_files() {
     assert_eq!(weir.json(&["session", "list"])["subject"], "hello behind forty files");
 }
 
+/// The text of a message and what was piped in beside it are words apart.
+#[test]
+fn parts_of_a_first_message_are_words_apart() {
+    let weir = project();
+    weir.run_with(&["chat", "helper", "-m", "hello"], b"from a pipe\n");
+    let subject = weir.json(&["session", "list"])["subject"].clone();
+    assert!(subject.as_str().unwrap().starts_with("hello [standard input, "), "{subject}");
+}
+
 #[test]
 fn children_stand_under_the_session_they_work_for() {
     let desk = Desk::new();
@@ -96,9 +105,19 @@ fn sessions_are_named_the_same_everywhere() {
         assert_eq!(weir.ok(&["cat", "--stream", &stream, "--json"]), whole, "{name}");
         let count = weir.ok(&["count", "--stream", &stream]);
         assert_eq!(count.trim(), whole.lines().count().to_string(), "{name}");
+        let exported = weir.ok(&["export", "--stream", &format!("session:{session}")]);
+        assert_eq!(weir.ok(&["export", "--stream", &stream]), exported, "{name}");
+        let branches = weir.json(&["branch", "list", "--stream", &stream]);
+        assert_eq!(branches["stream"], format!("session:{session}"), "{name}");
+        assert_eq!(weir.json(&["verify", "--stream", &stream])["streams"], 1, "{name}");
     }
     assert_eq!(weir.error(&["session", "show", "-3"]), (1, "engine::no-session".to_owned()));
-    assert_eq!(weir.error(&["cat", "--stream", "-3"]), (1, "engine::no-session".to_owned()));
+    for command in [&["cat"][..], &["export"], &["verify"], &["branch", "list"]] {
+        let error = weir.error(&[command, &["--stream", "-3"]].concat());
+        assert_eq!(error, (1, "engine::no-session".to_owned()), "{command:?}");
+    }
+    let forked = weir.json(&["branch", "fork", "--stream", "-1", "--at", "2", "--name", "draft"]);
+    assert_eq!(forked["stream"], format!("session:{second}"));
     assert_eq!(weir.error(&["session", "show", "-0"]), (2, "cli::session".to_owned()));
     let said = weir.json(&["chat", "helper", "--session", "-2", "-m", "hello"]);
     assert_eq!(said["session"], serde_json::json!(first));

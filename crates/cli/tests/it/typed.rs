@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
@@ -25,6 +26,7 @@ pub(crate) struct Terminal {
     keys: File,
     /// Everything that was drawn.
     drawn: Arc<Mutex<Vec<u8>>>,
+    watcher: JoinHandle<()>,
     /// How much of it has been looked at.
     seen: usize,
 }
@@ -37,19 +39,24 @@ impl Terminal {
     }
 
     /// A command at a terminal.
-    pub(crate) fn run(mut command: Command) -> Self {
+    pub(crate) fn run(command: Command) -> Self {
+        Self::with_columns(command, 100)
+    }
+
+    /// A command at a terminal of that width.
+    pub(crate) fn with_columns(mut command: Command, columns: u16) -> Self {
         let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&keys).unwrap();
         unlockpt(&keys).unwrap();
         let name = ptsname(&keys, Vec::new()).unwrap();
         let line = rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
-        tcsetwinsize(&line, Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        tcsetwinsize(&line, Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
         let end = || Stdio::from(line.try_clone().unwrap());
         command.env("TERM", "xterm").env("NO_COLOR", "1");
         let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
         let (keys, drawn) = (File::from(keys), Arc::default());
-        watch(keys.try_clone().unwrap(), Arc::clone(&drawn));
-        Self { child, keys, drawn, seen: 0 }
+        let watcher = watch(keys.try_clone().unwrap(), Arc::clone(&drawn));
+        Self { child, keys, drawn, watcher, seen: 0 }
     }
 
     pub(crate) fn press(&mut self, keys: &str) {
@@ -88,7 +95,7 @@ impl Terminal {
     }
 
     /// Says something when it is asked to.
-    fn say(&mut self, text: &str) {
+    pub(crate) fn say(&mut self, text: &str) {
         self.see("you › ");
         self.press(text);
         self.press(ENTER);
@@ -119,6 +126,13 @@ impl Terminal {
         String::from_utf8_lossy(&self.drawn.lock().unwrap()).into_owned()
     }
 
+    /// Waits for the end, and for everything that was drawn before it.
+    pub(crate) fn into_drawn(mut self) -> (Option<i32>, String) {
+        let code = self.ended();
+        self.watcher.join().unwrap();
+        (code, String::from_utf8_lossy(&self.drawn.lock().unwrap()).into_owned())
+    }
+
     /// How the terminal treats keys: whether it shows them, waits for whole lines, and makes signals of them.
     pub(crate) fn modes(&self) -> LocalModes {
         tcgetattr(&self.keys).unwrap().local_modes
@@ -141,7 +155,7 @@ fn said(drawn: &Mutex<Vec<u8>>, text: &str) -> Option<()> {
 }
 
 /// Reads what is drawn, and answers like a terminal when it is asked where the cursor is.
-fn watch(mut terminal: File, drawn: Arc<Mutex<Vec<u8>>>) {
+fn watch(mut terminal: File, drawn: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
     const WHERE: &[u8] = b"\x1b[6n";
     std::thread::spawn(move || {
         let (mut piece, mut answered) = ([0; 4096], 0);
@@ -155,7 +169,7 @@ fn watch(mut terminal: File, drawn: Arc<Mutex<Vec<u8>>>) {
             }
             answered = asked;
         }
-    });
+    })
 }
 
 #[test]

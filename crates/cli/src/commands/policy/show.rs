@@ -194,9 +194,10 @@ fn print(document: &Document<'_>, out: &mut Out) -> Outcome {
     }
     for always in &document.approvals {
         let (agent, tool) = (printable(always.agent), printable(always.tool));
-        out.line(format_args!(
-            "calls of `{tool}` by `{agent}` need a yes each time, whatever the rules say"
-        ))?;
+        out.prose(
+            format_args!("calls of `{tool}` by `{agent}` need a yes each time, whatever the rules say"),
+            2,
+        )?;
     }
     if document.four_eyes {
         out.line(format_args!("nobody approves what they asked for themselves"))?;
@@ -204,10 +205,10 @@ fn print(document: &Document<'_>, out: &mut Out) -> Outcome {
     let heading = out.paint.bold("\nBY DEFAULT").into_owned();
     out.line(format_args!("{heading}"))?;
     for default in document.defaults {
-        out.line(format_args!("- {default}"))?;
+        out.prose(format_args!("- {default}"), 2)?;
     }
     for Builtin { why, .. } in &document.builtin {
-        out.line(format_args!("- {}", printable(why)))?;
+        out.prose(format_args!("- {}", printable(why)), 2)?;
     }
     if !document.text.is_empty() {
         let heading = out.paint.bold("\nIN CEDAR").into_owned();

@@ -2,10 +2,10 @@
 
 use jiff::tz::TimeZone;
 use serde::Serialize;
-use weir_engine::Address;
+use weir_engine::{Address, conversation};
 use weir_journal::{Journal, ListFilter, Listed, Status};
 use weir_kernel::{Body, kind};
-use weir_types::{BranchName, Seq, SessionId, Timestamp, Usage, text_of};
+use weir_types::{BranchName, Seq, SessionId, Timestamp, Usage};
 
 use crate::commands::Context;
 use crate::host::Host;
@@ -203,7 +203,7 @@ impl Beginning {
         };
         let subject = match first_of(journal, address, "user.message").await {
             Some(Body::UserMessage(said)) => {
-                let text = text_of(&said.content);
+                let text = conversation::words(&said.content);
                 let words: Vec<&str> = text.split_whitespace().take(SUBJECT_WORDS_MAX).collect();
                 Some(shorten(&words.join(" "), TITLE_COLUMNS).into_owned())
             }

@@ -7,7 +7,8 @@ use weir_types::{CallId, Json, Usage};
 
 use crate::output::Out;
 use crate::report::Outcome;
-use crate::show::{pad, printable, thousands};
+use crate::show::{printable, thousands};
+use crate::table;
 
 /// A label and what it says, for people.
 pub(super) type Row = (&'static str, String);
@@ -87,15 +88,10 @@ pub(super) fn tokens(usage: Usage) -> String {
 
 /// Prints rows, and the calls that have not ended.
 pub(super) fn print(rows: &[Row], calls: &[OpenCall], out: &mut Out) -> Outcome {
-    let width = rows.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
-    for (label, value) in rows {
-        let label = out.paint.dim(&pad(label, width)).into_owned();
-        out.line(format_args!("{label}  {}", printable(value)))?;
-    }
-    for OpenCall { id, tool, input, state } in calls {
-        let label = out.paint.dim(&pad("call", width)).into_owned();
+    let rows = rows.iter().map(|(label, value)| (*label, printable(value).into_owned()));
+    let calls = calls.iter().map(|OpenCall { id, tool, input, state }| {
         let input = printable(input.as_str());
-        out.line(format_args!("{label}  {id} {} {input}: {state}", printable(tool)))?;
-    }
-    Ok(())
+        ("call", format!("{id} {} {input}: {state}", printable(tool)))
+    });
+    table::facts(&rows.chain(calls).collect::<Vec<_>>(), out)
 }
