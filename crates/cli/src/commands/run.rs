@@ -23,7 +23,7 @@ use crate::served::{Served, Sticks};
 use crate::serving::{ServerArgs, ms, prepare};
 use crate::show::printable;
 use crate::store::blocking;
-use crate::watched::Looks;
+use crate::watched::{Fingerprints, ProjectWatch};
 use crate::workbench::ToolArgs;
 
 const EXAMPLES: &str = "\
@@ -36,8 +36,8 @@ Specs, prompts, scripted models and tools of the project are watched: a line say
 `weir build` shows it, and the last good build goes on. Servers of a project are started only if `weir build` was
 allowed to.";
 
-/// How often the files are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(300);
+/// How long files must stay the same before they are built: an editor or a tool may be writing several.
+const SETTLED_AFTER: Duration = Duration::from_millis(200);
 
 /// How many files a line names.
 const NAMED_MAX: usize = 3;
@@ -70,8 +70,8 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
         remarks: String::new(),
     };
     planned::log_variables();
-    let (reloading, looks) = reloading.begin(prepared.began).await?;
-    prepared.run(reloading.watch(looks)).await
+    let (reloading, files) = reloading.begin(prepared.began).await?;
+    prepared.run(reloading.watch(files)).await
 }
 
 /// What rebuilds the project whenever it has changed.
@@ -99,8 +99,8 @@ enum Refused {
 
 impl Reloading {
     /// Builds the project for the first time. One with mistakes is waited for.
-    async fn begin(mut self, began: Instant) -> Outcome<(Self, Looks)> {
-        let looks = self.look().await?;
+    async fn begin(mut self, began: Instant) -> Outcome<(Self, Fingerprints)> {
+        let files = self.fingerprints().await?;
         let built = self.build().await;
         self.is_good = built.is_ok();
         match built {
@@ -111,16 +111,27 @@ impl Reloading {
                 self.tell(refused, "there is no build yet: it comes when the mistakes are mended");
             }
         }
-        Ok((self, looks))
+        Ok((self, files))
     }
 
-    /// Looks, and builds when something looks different; until it is dropped.
-    async fn watch(mut self, mut built: Looks) {
+    /// Builds whenever the files have changed; until it is dropped.
+    async fn watch(mut self, mut built: Fingerprints) {
+        let directory = self.directory.clone();
+        let Ok(mut watch) = blocking(move || ProjectWatch::new(directory)).await else { return };
         let mut seen = built.clone();
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
-            let Ok(now) = self.look().await else { continue };
-            // Whatever is being written is left alone until it looks the same twice.
+            match seen == built {
+                true => watch.wait().await,
+                false => tokio::time::sleep(SETTLED_AFTER).await,
+            }
+            let directory = self.directory.clone();
+            let looked = blocking(move || {
+                watch.refresh();
+                (Fingerprints::of(&directory), watch)
+            });
+            let Ok((now, kept)) = looked.await else { return };
+            watch = kept;
+            // What is being written is left alone until it looks the same twice.
             let is_settled = now == seen;
             seen = now;
             if !is_settled || seen == built {
@@ -150,9 +161,9 @@ impl Reloading {
         }
     }
 
-    async fn look(&self) -> Outcome<Looks> {
+    async fn fingerprints(&self) -> Outcome<Fingerprints> {
         let directory = self.directory.clone();
-        blocking(move || Looks::of(&directory)).await
+        blocking(move || Fingerprints::of(&directory)).await
     }
 
     /// Builds the project, keeps the manifest for the sessions that will name it, and lets new runs use it.
