@@ -30,7 +30,7 @@ use weir_kernel::{
 use weir_types::{BranchId, CallId, FailureClass, OwnerId, RunId, Seq, Timestamp, text_of};
 
 use self::asking::Attempt;
-use self::calling::Finished;
+use self::calling::{Finished, Underway};
 use self::commit::Committed;
 pub(crate) use self::commit::attrs;
 pub use self::commit::status;
@@ -177,7 +177,7 @@ pub(crate) struct Actor {
     /// What an answer that is being cut off had said; written down when the run ends.
     cut_off: Option<String>,
     calls: JoinSet<Finished>,
-    call_ids: HashMap<tokio::task::Id, CallId>,
+    underway: HashMap<tokio::task::Id, Underway>,
     cancel_calls: CancellationToken,
     /// The files, as the calls under way see them.
     files: Option<Arc<SessionFiles>>,
@@ -227,7 +227,7 @@ impl Actor {
             asking: None,
             cut_off: None,
             calls: JoinSet::new(),
-            call_ids: HashMap::new(),
+            underway: HashMap::new(),
             cancel_calls,
             files: None,
             commands,

@@ -22,6 +22,11 @@ pub trait Tools: Send + Sync + 'static {
         false
     }
 
+    /// Whether a cancelled call of a tool ends by itself and says what it came to. It is waited for; all others are dropped.
+    fn reports_its_end(&self, _tool: &str) -> bool {
+        false
+    }
+
     /// Whether someone may talk to the agent at all. Has no effect.
     fn admit(&self, who: Who<'_>, agent: &str) -> Decision;
 
@@ -53,6 +58,10 @@ impl Tools for Toolbox {
 
     fn changes_files(&self, tool: &str) -> bool {
         Self::changes_files(self, tool)
+    }
+
+    fn reports_its_end(&self, tool: &str) -> bool {
+        Self::reports_its_end(self, tool)
     }
 
     fn admit(&self, who: Who<'_>, agent: &str) -> Decision {

@@ -211,6 +211,12 @@ impl Failed {
         }
     }
 
+    /// It was cancelled while it waited.
+    pub(crate) fn before_it_began() -> Self {
+        let cancelled = Self::new("cancelled", "it was cancelled before it began; it changed nothing");
+        Self { outcome: Outcome::Interrupted, ..cancelled }
+    }
+
     /// Nobody knows whether it had an effect.
     pub fn unknown(class: impl Into<String>, message: impl Into<String>) -> Self {
         Self { outcome: Outcome::Unknown, ..Self::new(class, message) }

@@ -219,7 +219,7 @@ impl Sandbox {
     /// Runs a command until it and everything it started is gone.
     ///
     /// # Errors
-    /// When the command cannot be started, the kernel cannot confine it, or it was cancelled.
+    /// When the command cannot be started, or the kernel cannot confine it.
     ///
     /// # Cancel safety
     /// Dropping the future kills the command and everything it started. The room is kept until that is done.

@@ -15,7 +15,7 @@ use crate::gate::{Gate, Request};
 use crate::live::{CallsForReal, Live};
 use crate::net::Net;
 use crate::offer::{Kind, Offer};
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Enforcement, Sandbox};
 use crate::schema::Schema;
 use crate::script;
 use crate::servers::{Redact, ServerCall, Servers};
@@ -95,6 +95,14 @@ impl Toolbox {
     /// Whether calls of a tool change files, and so take turns.
     pub fn changes_files(&self, tool: &str) -> bool {
         self.offer(tool).is_some_and(takes_turns)
+    }
+
+    /// Whether a cancelled call of a tool ends by itself and says what it came to: a confined command, whose processes are all
+    /// known to be gone by then.
+    pub fn reports_its_end(&self, tool: &str) -> bool {
+        let is_command =
+            self.offer(tool).is_some_and(|offer| matches!(offer.kind, Kind::Builtin(Builtin::Bash)));
+        is_command && self.setup.sandbox.enforcement() == Enforcement::Required
     }
 
     /// How strict to be with this very call.
@@ -217,7 +225,10 @@ impl Toolbox {
                 return Ok(pretend(&tool.offer, &started));
             }
             if takes_turns(&tool.offer) {
-                started.world.files.turn().await;
+                tokio::select! {
+                    () = started.world.files.turn() => {}
+                    () = started.cancelled.cancelled() => return Err(Failed::before_it_began()),
+                }
             }
             let (effect, deadline) =
                 (lost_effect(&tool.offer, &started), deadline(&tool.offer, setup.deadline));

@@ -186,7 +186,7 @@ async fn attempt_in(lab: &Lab, command: &str, succeeds: bool) {
 }
 
 /// Until something is so. Nothing here sleeps to be on time.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let latest = Instant::now() + DEADLINE;
     while !is_so() {
         assert!(Instant::now() < latest, "{what}, in time");
@@ -195,7 +195,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Whether a process has this text among its arguments.
-fn is_running(marker: &str) -> bool {
+pub(crate) fn is_running(marker: &str) -> bool {
     let processes =
         std::fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path().join("cmdline")));
     processes.into_iter().any(|file| {
@@ -204,7 +204,7 @@ fn is_running(marker: &str) -> bool {
 }
 
 /// A number of seconds to sleep by which a process is recognised.
-fn marker() -> String {
+pub(crate) fn marker() -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static COUNT: AtomicU32 = AtomicU32::new(0);
     format!("1000.{}{:04}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))

@@ -261,6 +261,40 @@ fn what_changes_files_runs_again_and_changes_them_once() {
     assert_eq!(attempts, [1, 1, 2, 2]);
 }
 
+/// A confined command changes nothing but its own copy of the files. So when it is cancelled and seen to be gone, its outcome is known; that of a
+/// command without confinement is not.
+#[test]
+fn the_outcome_of_a_cancelled_command_is_known_if_it_was_confined() {
+    for (more, expected) in [(None, "failed"), (Some("--unsafe-no-sandbox"), "unknown")] {
+        let project = Project::new();
+        project.write("given/log.txt", "begun\n");
+        let marker = crate::escapes::marker();
+        let command = format!("echo it began; echo twice >> log.txt; sleep {marker}");
+        let calls = json!([
+            {"tool": "bash", "input": {"command": command}},
+            {"tool": "bash", "input": {"command": "echo never >> log.txt"}},
+        ]);
+        project.agent("busy", "tools:\n  - { name: bash, access: write }\n", &script(&[("^go", calls)]));
+        let mut words = vec!["chat", "busy", "-m", "go", "--files", "given"];
+        words.extend(more);
+        let chat = project.start(&words);
+        crate::escapes::until("the command runs", || crate::escapes::is_running(&format!("sleep\0{marker}")));
+        assert_eq!(chat.interrupt().code, 130);
+        crate::escapes::until("the command is gone", || !crate::escapes::is_running(&marker));
+
+        let session = project.latest();
+        let became = outcomes(&project, &session);
+        assert_eq!(became[0], ("bash".to_owned(), expected.to_owned()), "{more:?}: {became:?}");
+        let told = &project.results(&session)[0];
+        if more.is_none() {
+            // The second one waited for its turn.
+            assert_eq!(became[1].1, "interrupted", "{told}");
+            assert!(told.contains("it was cancelled") && told.contains("it began"), "{told}");
+        }
+        assert_eq!(project.ok(&["fs", "cat", &session, "log.txt"]), "begun\n");
+    }
+}
+
 #[test]
 fn a_session_that_an_agent_began_is_joined_and_not_begun_again() {
     let canary = Canary::with_tools(&[tool("look"), tool("send")]);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinError;
+use tokio::task::{AbortHandle, JoinError};
 use tokio::time::Instant;
 use weir_journal::{Appended, mint_call};
 use weir_kernel::{
@@ -28,8 +28,19 @@ use crate::setup::Runnable;
 /// How long cancelled calls may take to notice.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// How long cancelled commands may take to be gone, with everything that they started.
+const FAREWELL_OF_COMMANDS: Duration = Duration::from_secs(10);
+
 /// Why sessions are let go of.
 const STOPPING: &str = "the process stops";
+
+/// A call that runs.
+pub(super) struct Underway {
+    pub(super) call: CallId,
+    /// Whether it ends by itself when it is cancelled.
+    reports_its_end: bool,
+    task: AbortHandle,
+}
 
 /// What came of a call.
 pub(crate) struct Finished {
@@ -239,7 +250,8 @@ impl Actor {
             };
             Finished { call: id, result, bill, duration_ms: millis(began) }
         });
-        self.call_ids.insert(task.id(), id);
+        let reports_its_end = runnable.tools.reports_its_end(&call.tool);
+        self.underway.insert(task.id(), Underway { call: id, reports_its_end, task });
     }
 
     /// INVARIANT: `acknowledged` is the journal's answer to the append that holds the call's `tool.started`.
@@ -269,13 +281,13 @@ impl Actor {
     pub(super) fn called(&mut self, called: Result<(tokio::task::Id, Finished), JoinError>) {
         match called {
             Ok((task, finished)) => {
-                self.call_ids.remove(&task);
+                self.underway.remove(&task);
                 if !self.is_cut_off(finished.call) {
                     self.record(finished);
                 }
             }
             Err(error) => {
-                let Some(call) = self.call_ids.remove(&error.id()) else { return };
+                let Some(Underway { call, .. }) = self.underway.remove(&error.id()) else { return };
                 if error.is_cancelled() {
                     // Whoever cancelled it closes it.
                     return;
@@ -302,7 +314,7 @@ impl Actor {
     /// this for a crash. Calls of agents are left: their sessions are at a safe point of their own.
     pub(super) async fn reach_safe_point(&mut self) -> Result<(), EngineError> {
         let cutting = self.shared.cutting.clone();
-        while self.call_ids.values().any(|call| !self.is_cut_off(*call)) {
+        while self.underway.values().any(|underway| !self.is_cut_off(underway.call)) {
             tokio::select! {
                 biased;
                 () = cutting.cancelled() => {}
@@ -373,17 +385,25 @@ impl Actor {
         }
         self.cancel_calls.cancel();
         self.cancel_calls = self.shared.cutting.child_token();
+        self.underway.values().filter(|call| !call.reports_its_end).for_each(|call| call.task.abort());
+        // A command that was seen to end has a known outcome. One that does not end in time is dropped, too, and its outcome is unknown.
+        self.await_calls(FAREWELL_OF_COMMANDS).await;
         self.calls.abort_all();
-        let farewell = Instant::now() + FAREWELL;
-        while let Ok(Some(called)) = tokio::time::timeout_at(farewell, self.calls.join_next_with_id()).await {
-            self.called(called);
-        }
+        self.await_calls(FAREWELL).await;
         // What does not even notice that it was aborted is left behind; its result is no longer wanted.
         self.calls.detach_all();
-        self.call_ids.clear();
+        self.underway.clear();
         // What a call that was cut off would have changed is not to be seen by the next one.
         self.files = None;
         true
+    }
+
+    /// Takes up the results of calls until all are done, or the time is over.
+    async fn await_calls(&mut self, within: Duration) {
+        let until = Instant::now() + within;
+        while let Ok(Some(called)) = tokio::time::timeout_at(until, self.calls.join_next_with_id()).await {
+            self.called(called);
+        }
     }
 }
 

@@ -106,7 +106,9 @@ impl Actor {
                 _ => {}
             }
         }
-        unstored.calls.extend(self.call_ids.values().filter_map(|call| self.unstored_call(*call, false)));
+        unstored
+            .calls
+            .extend(self.underway.values().filter_map(|underway| self.unstored_call(underway.call, false)));
         EngineError::Unstored(Arc::new(unstored))
     }
 

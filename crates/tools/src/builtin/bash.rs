@@ -198,7 +198,6 @@ fn stopped(stop: Stop, deadline: Duration, ran: &Ran) -> Failed {
 
 fn refused(error: &SandboxError) -> Failed {
     let class = match error {
-        SandboxError::Cancelled => "cancelled",
         SandboxError::Unconfined { .. }
         | SandboxError::NotStarted { .. }
         | SandboxError::Launch { .. }

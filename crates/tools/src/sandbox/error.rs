@@ -46,9 +46,6 @@ pub enum SandboxError {
         /// The path.
         path: PathBuf,
     },
-    /// It was cancelled.
-    #[error("the command was cancelled")]
-    Cancelled,
 }
 
 impl Explain for SandboxError {
@@ -60,7 +57,6 @@ impl Explain for SandboxError {
             Self::Lost => "sandbox::lost",
             Self::Room { .. } => "sandbox::room",
             Self::Path { .. } => "sandbox::path",
-            Self::Cancelled => "sandbox::cancelled",
         }
     }
 
@@ -76,7 +72,6 @@ impl Explain for SandboxError {
             Self::Lost => "nothing of it was kept; look for the reason in the system's log, out of memory perhaps".into(),
             Self::Room { .. } => "check free space and permissions there, or set TMPDIR to another directory".into(),
             Self::Path { .. } => "set TMPDIR to a directory whose name is plain text".into(),
-            Self::Cancelled => "nothing of it was kept".into(),
         }
     }
 
@@ -85,7 +80,6 @@ impl Explain for SandboxError {
             Self::Unconfined { .. } | Self::NotStarted { .. } | Self::Path { .. } => Fault::Input,
             Self::Launch { .. } | Self::Room { .. } => Fault::Storage,
             Self::Lost => Fault::Unreachable,
-            Self::Cancelled => Fault::Conflict,
         }
     }
 }

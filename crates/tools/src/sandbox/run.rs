@@ -49,7 +49,6 @@ impl Running {
         let (report, too_much, [stdout, stderr]) = self.supervise().await?;
         let end = match report {
             _ if too_much => End::Stopped(Stop::Output),
-            Report::Stopped(Stop::Cancelled) => return Err(SandboxError::Cancelled),
             Report::Exited(status) => End::Exited(status),
             Report::Signalled(signal) => End::Signalled(signal),
             Report::Stopped(stop) => End::Stopped(stop),
