@@ -7,15 +7,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use weir_compiler::{Approve, Command, Compiled, Credentials, Event, Mode, Nobody, Options, Progress};
+use weir_compiler::{
+    Approve, Command, Compiled, Credentials, Event, Launch, Mode, Nobody, Options, Progress,
+};
 use weir_engine::CredentialFile;
 use weir_secrets::{Places, Redactor};
-use weir_types::{Catalog, CatalogError, Explain, Secret};
+use weir_tools::Sandbox;
+use weir_types::{Catalog, CatalogError, Explain, SandboxProfile, Secret};
 
 use crate::identity;
 use crate::output::Out;
 use crate::report::Outcome;
 use crate::show::{printable, shell};
+use crate::workbench::hidden;
 
 /// How a project is compiled.
 pub(crate) struct Compiling {
@@ -61,6 +65,7 @@ pub(crate) async fn compile(
         approvals: approvals_file(),
         environment: variables(),
         credentials: Some(Arc::new(Stored::within(data_dir, directory))),
+        launch: Some(Arc::new(Launching(Sandbox::default().with_hidden(hidden(data_dir))))),
     };
     let watching = Watching { shown: out.shows_progress(), asked: Mutex::default() };
     Ok(weir_compiler::compile(directory, &Catalog::builtin()?, &options, &how.asking, &watching).await)
@@ -83,6 +88,16 @@ pub(crate) fn variables() -> BTreeMap<String, String> {
 pub(crate) fn approvals_file() -> Option<PathBuf> {
     let [state, home] = ["XDG_STATE_HOME", "HOME"].map(|name| std::env::var_os(name).map(PathBuf::from));
     weir_compiler::approvals_file(state.as_deref(), home.as_deref())
+}
+
+/// Starts programs that are to be confined.
+#[derive(Debug)]
+struct Launching(Sandbox);
+
+impl Launch for Launching {
+    fn prefix(&self, profile: SandboxProfile) -> Vec<String> {
+        self.0.supervised_prefix(profile)
+    }
 }
 
 /// What this user has stored with `weir auth add`, and nothing of what the project declares.
@@ -152,6 +167,15 @@ async fn ask(command: Command) -> bool {
         for (name, from) in &command.env {
             let _ = writeln!(terminal, "  with {} from {}", printable(name), printable(&from.to_string()));
         }
+        let rights = match command.sandbox {
+            SandboxProfile::Off => {
+                "with all rights of this user; `sandbox: full` in its entry would confine it"
+            }
+            SandboxProfile::Files => "confined to its own files and the network (`sandbox: files`)",
+            SandboxProfile::Network => "with all files of this user, without network (`sandbox: network`)",
+            SandboxProfile::Full => "confined to its own files, without network (`sandbox: full`)",
+        };
+        let _ = writeln!(terminal, "  {rights}");
         for code in command.covered().into_iter().flatten() {
             let (directory, files) = (printable(&code.directory), code.files);
             let _ = writeln!(

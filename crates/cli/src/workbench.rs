@@ -14,6 +14,7 @@ use weir_mcp::Connections;
 use weir_secrets::{Places, Redactor};
 use weir_spec::{Manifest, manifest};
 use weir_tools::{CallsForReal, Enforcement, Gate, Live, Net, Sandbox};
+use weir_types::SandboxProfile;
 
 use crate::compiling::{approvals_file, variables};
 use crate::identity::admins;
@@ -213,7 +214,7 @@ impl Workbench {
     pub(crate) fn hook_means(&self) -> HookMeans {
         HookMeans {
             directory: self.directory.clone(),
-            launcher: self.sandbox.supervised_prefix(),
+            launcher: self.sandbox.supervised_prefix(SandboxProfile::Off),
             may_start: Arc::new(Approved { directory: self.directory.clone() }),
         }
     }
@@ -226,7 +227,7 @@ impl Workbench {
 }
 
 /// What no command of an agent reads, wherever it is: the journal with its credentials, and whatever this user has at home.
-fn hidden(data_dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn hidden(data_dir: &Path) -> Vec<PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     // Everything is below the root; whoever lives there has no home to hide.
     let home = home.filter(|home| home.parent().is_some());
@@ -246,6 +247,7 @@ impl MayStart for Approved {
             directory: self.directory.clone(),
             argv: program.argv.to_vec(),
             env: program.env.clone(),
+            sandbox: program.sandbox,
         };
         async move {
             let looked_up = blocking(move || refusal(&command, approvals_file().as_deref())).await;

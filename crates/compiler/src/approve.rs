@@ -16,7 +16,7 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use weir_spec::{PRE_APPEND, SecretRef, canonical};
 use weir_support::new_file;
-use weir_types::{Hash, Hasher};
+use weir_types::{Hash, Hasher, SandboxProfile};
 
 pub use tree::CoveredCode;
 
@@ -31,6 +31,8 @@ pub struct Command {
     pub argv: Vec<String>,
     /// The variables it is given, and where their values come from.
     pub env: BTreeMap<String, SecretRef>,
+    /// How it is confined.
+    pub sandbox: SandboxProfile,
 }
 
 /// Somebody who is asked before a command is started for the first time.
@@ -82,6 +84,9 @@ struct Subject<'c> {
     /// The code in the directories of those.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     code: BTreeMap<String, Hash>,
+    /// How it is confined, if at all: so approvals that are older than profiles stay.
+    #[serde(skip_serializing_if = "SandboxProfile::is_off")]
+    sandbox: SandboxProfile,
 }
 
 impl Command {
@@ -131,6 +136,8 @@ struct Entry {
     /// How many files of code it covers. An entry without it was written when an approval covered the program's own file alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     files: Option<usize>,
+    #[serde(default, skip_serializing_if = "SandboxProfile::is_off")]
+    sandbox: SandboxProfile,
 }
 
 impl Approvals {
@@ -169,8 +176,18 @@ impl Approvals {
             .filter(|entry| entry.directory == directory && entry.command == words)
             .peekable();
         let has_files = !command.files().is_empty();
+        let other = same
+            .clone()
+            .map(|entry| entry.sandbox)
+            .max()
+            .filter(|_| same.clone().all(|entry| entry.sandbox != command.sandbox));
         if same.peek().is_none() {
             format!("`{words}` was never approved on this machine")
+        } else if let Some(other) = other {
+            let [other, now] = [other, command.sandbox].map(SandboxProfile::as_str);
+            format!(
+                "`{words}` was approved on this machine with `sandbox: {other}`, and it now has `sandbox: {now}`"
+            )
         } else if has_files && same.all(|entry| entry.files.is_none()) {
             format!(
                 "`{words}` was approved by an earlier version of weir, which looked at its own file alone; an approval now covers the code in its directory"
@@ -192,7 +209,10 @@ impl Approvals {
         let directory = command.directory.display().to_string();
         let covered = command.covered()?;
         let files = (!covered.is_empty()).then(|| covered.iter().map(|code| code.files).sum());
-        approvals.approved.insert(key, Entry { directory, command: command.argv.join(" "), files });
+        approvals.approved.insert(
+            key,
+            Entry { directory, command: command.argv.join(" "), files, sandbox: command.sandbox },
+        );
         let parent = file.parent().unwrap_or(Path::new("."));
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
         new_file::write(file, &serde_json::to_vec_pretty(&approvals)?, 0o600)
@@ -207,7 +227,8 @@ pub(crate) fn key(command: &Command) -> io::Result<Hash> {
     }
     let code = command.covered()?.into_iter().map(|code| (code.directory, code.hash)).collect();
     let directory = command.directory.display().to_string();
-    let subject = Subject { directory, argv: &command.argv, env: &command.env, programs, code };
+    let Command { argv, env, sandbox, .. } = command;
+    let subject = Subject { directory, argv, env, programs, code, sandbox: *sandbox };
     canonical::hash(&subject).map_err(io::Error::other)
 }
 
@@ -229,7 +250,13 @@ mod tests {
     fn command(directory: &Path) -> Command {
         let argv = vec!["./server".to_owned(), "a".to_owned()];
         let env = BTreeMap::from([("A".to_owned(), SecretRef::Env("A".to_owned()))]);
-        Command { server: "mcp://./server?arg=a".to_owned(), directory: directory.to_owned(), argv, env }
+        Command {
+            server: "mcp://./server?arg=a".to_owned(),
+            directory: directory.to_owned(),
+            argv,
+            env,
+            sandbox: SandboxProfile::Off,
+        }
     }
 
     #[test]
@@ -252,7 +279,8 @@ mod tests {
         let elsewhere = tempfile::tempdir().unwrap();
         std::fs::write(elsewhere.path().join("server"), "one").unwrap();
         let other_place = Command { directory: elsewhere.path().to_owned(), ..command.clone() };
-        for other in [other_words, other_env, other_place] {
+        let confined = Command { sandbox: SandboxProfile::Full, ..command.clone() };
+        for other in [other_words, other_env, other_place, confined] {
             assert!(!Approvals::load(&file).unwrap().contains(key(&other).unwrap()), "{other:?}");
         }
         std::fs::write(directory.path().join("server"), "two").unwrap();
@@ -281,6 +309,7 @@ mod tests {
                 env: &command.env,
                 programs,
                 code: BTreeMap::new(),
+                sandbox: command.sandbox,
             };
             canonical::hash(&subject).unwrap()
         };

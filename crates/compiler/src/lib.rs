@@ -43,5 +43,5 @@ mod tree;
 pub use approve::{Approve, Command, CoveredCode, Nobody, approvals_file, refusal};
 pub use codes::CODES;
 pub use compile::{Built, Compiled, compile};
-pub use options::{Credentials, Event, Mode, Options, Progress};
+pub use options::{Credentials, Event, Launch, Mode, Options, Progress};
 pub use save::{Loaded, SaveError, Which, keep, latest, load, save};

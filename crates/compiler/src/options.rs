@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use weir_types::Secret;
+use weir_types::{SandboxProfile, Secret};
 
 /// What a build may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,13 +35,23 @@ pub struct Options {
     pub environment: BTreeMap<String, String>,
     /// What servers that are reached are told about who builds; nothing, if nobody knows.
     pub credentials: Option<Arc<dyn Credentials>>,
+    /// What starts programs that are to be confined. Without it, those are not started.
+    pub launch: Option<Arc<dyn Launch>>,
 }
 
 impl Options {
     /// As strict as can be: nothing but looking.
     pub fn check() -> Self {
         let (mode, environment) = (Mode::Check, BTreeMap::new());
-        Self { mode, update_lock: false, timeout: None, approvals: None, environment, credentials: None }
+        Self {
+            mode,
+            update_lock: false,
+            timeout: None,
+            approvals: None,
+            environment,
+            credentials: None,
+            launch: None,
+        }
     }
 }
 
@@ -52,6 +62,12 @@ impl Options {
 pub trait Credentials: fmt::Debug + Send + Sync {
     /// The header for a server, as specs name it; nothing, if nothing is stored for it. The error is in words.
     fn header<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Option<(String, Secret)>, String>>;
+}
+
+/// What starts programs that are to be confined.
+pub trait Launch: fmt::Debug + Send + Sync {
+    /// What goes in front of the words of a program. It fails as a program fails when this machine cannot do what the profile asks for.
+    fn prefix(&self, profile: SandboxProfile) -> Vec<String>;
 }
 
 /// What a build is doing, for whoever waits.

@@ -10,7 +10,7 @@ use futures_util::{FutureExt, StreamExt};
 use weir_mcp::{Definition, Headers, Server};
 use weir_secrets::Redactor;
 use weir_spec::{Diagnostic, Launcher, McpServer, PRE_APPEND, SecretRef, Sources, Span, ToolSource};
-use weir_types::{Explain, Secret};
+use weir_types::{Explain, SandboxProfile, Secret};
 
 pub(crate) use self::pins::{Offered, pin};
 use crate::approve::{Approvals, Approve, Command, key};
@@ -31,13 +31,20 @@ const TIMEOUT_OF_PACKAGES: Duration = Duration::from_secs(60);
 pub(crate) struct Wanted {
     pub(crate) address: String,
     pub(crate) server: McpServer,
-    /// The variables that agents give it, each its own: with one of these it is started, whoever uses it.
-    pub(crate) envs: Vec<BTreeMap<String, SecretRef>>,
+    /// How agents start it, each its own way: with one of these it is asked, whoever uses it.
+    pub(crate) starts: Vec<Start>,
     /// The tools that agents name with `only`; all of them when one agent names none.
     pub(crate) only: Option<BTreeSet<String>>,
     /// Where the first agent lists it.
     pub(crate) file: String,
     pub(crate) span: Span,
+}
+
+/// The variables that a program is given, and how it is confined.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Start {
+    pub(crate) env: BTreeMap<String, SecretRef>,
+    pub(crate) sandbox: SandboxProfile,
 }
 
 impl Wanted {
@@ -54,10 +61,11 @@ pub(crate) fn wanted(sources: &Sources) -> Vec<Wanted> {
         for entry in &agent.spec.tools {
             let ToolSource::Mcp(server) = &entry.source else { continue };
             let names = entry.only.as_ref().map(|only| only.iter().map(|name| name.value.clone()).collect());
+            let start = Start { env: entry.env.clone(), sandbox: entry.sandbox };
             match servers.get_mut(entry.name.value.as_str()) {
                 Some(known) => {
-                    if !known.envs.contains(&entry.env) {
-                        known.envs.push(entry.env.clone());
+                    if !known.starts.contains(&start) {
+                        known.starts.push(start);
                     }
                     match (&mut known.only, names) {
                         (Some(known), Some::<BTreeSet<String>>(names)) => known.extend(names),
@@ -69,7 +77,7 @@ pub(crate) fn wanted(sources: &Sources) -> Vec<Wanted> {
                     let wanted = Wanted {
                         address: entry.name.value.clone(),
                         server: server.clone(),
-                        envs: vec![entry.env.clone()],
+                        starts: vec![start],
                         only: names,
                         file: agent.spec.file.clone(),
                         span: entry.name.span,
@@ -98,8 +106,8 @@ pub(crate) async fn ask<'a>(
     // One after the other: a person answers one question at a time.
     for wanted in wanted {
         let mut is_allowed = true;
-        for env in &wanted.envs {
-            if let Err(problem) = may_start(wanted, env, root, options, approve).await {
+        for start in &wanted.starts {
+            if let Err(problem) = may_start(wanted, start, root, options, approve).await {
                 is_allowed = false;
                 problems.push(*problem);
             }
@@ -130,17 +138,18 @@ pub(crate) async fn ask<'a>(
     (answers, problems)
 }
 
-/// Whether a server may be started with these variables, or reached.
+/// Whether a server may be started in this way, or reached.
 async fn may_start(
     wanted: &Wanted,
-    env: &BTreeMap<String, SecretRef>,
+    start: &Start,
     root: &Path,
     options: &Options,
     approve: &dyn Approve,
 ) -> Result<(), Box<Diagnostic>> {
     let Some(argv) = argv(&wanted.server) else { return Ok(()) };
     let (server, directory) = (wanted.address.clone(), root.to_owned());
-    let command = Command { server, directory, argv, env: env.clone() };
+    let Start { env, sandbox } = start.clone();
+    let command = Command { server, directory, argv, env, sandbox };
     approved(command, (&wanted.file, wanted.span), options, approve).await
 }
 
@@ -154,7 +163,8 @@ pub(crate) async fn approve_hooks(
     let mut problems = Vec::new();
     for program in sources.project.hook_programs() {
         let (server, directory, env) = (PRE_APPEND.to_owned(), root.to_owned(), BTreeMap::new());
-        let command = Command { server, directory, argv: program.value, env };
+        let sandbox = SandboxProfile::Off;
+        let command = Command { server, directory, argv: program.value, env, sandbox };
         if let Err(problem) = approved(command, ("weir.yaml", program.span), options, approve).await {
             problems.push(*problem);
         }
@@ -254,10 +264,18 @@ struct Told {
 /// INVARIANT: looking a variable up may start a program, so that it is only done for a command that was approved together with
 /// its variables.
 async fn started(wanted: &Wanted, argv: Vec<String>, root: &Path, options: &Options) -> Result<Told, String> {
-    let variables = wanted.envs.first().cloned().unwrap_or_default();
-    let environment = environment::of_server(&variables, &options.environment, root).await?;
-    let secrets = variables.keys().filter_map(|name| environment.get(name)).map(Secret::new).collect();
+    let Start { env, sandbox } = wanted.starts.first().cloned().unwrap_or_default();
+    let environment = environment::of_server(&env, &options.environment, root).await?;
+    let secrets = env.keys().filter_map(|name| environment.get(name)).map(Secret::new).collect();
+    let launcher = match (&options.launch, sandbox) {
+        (_, SandboxProfile::Off) => Vec::new(),
+        (Some(launch), profile) => launch.prefix(profile),
+        (None, profile) => {
+            return Err(format!("nothing here can start it with `sandbox: {}`", profile.as_str()));
+        }
+    };
     let options = asked_with(wanted, root, options, environment, Headers::default());
+    let options = weir_mcp::Options { launcher, ..options };
     Ok(Told { server: Server::Stdio { argv }, options, secrets, credential: Redactor::default() })
 }
 
@@ -290,7 +308,7 @@ fn asked_with(
     headers: Headers,
 ) -> weir_mcp::Options {
     let timeout = options.timeout.unwrap_or(usual_timeout(&wanted.server));
-    weir_mcp::Options { directory: root.to_owned(), environment, headers, timeout }
+    weir_mcp::Options { directory: root.to_owned(), environment, headers, launcher: Vec::new(), timeout }
 }
 
 fn usual_timeout(server: &McpServer) -> Duration {

@@ -14,7 +14,7 @@ use weir_kernel::Body;
 use weir_spec::manifest::{Manifest, Source};
 use weir_spec::{Hook, HookAction, PRE_APPEND};
 use weir_tools::{Asking, Bundle, HookError, judge};
-use weir_types::{BranchId, Hash, Json, Seq, is_refusable_kind};
+use weir_types::{BranchId, Hash, Json, SandboxProfile, Seq, is_refusable_kind};
 
 use crate::address::Address;
 use crate::error::EngineError;
@@ -78,7 +78,8 @@ impl ProjectHooks {
         let deadline = asked.hook.timeout_ms.map_or(HOOK_DEADLINE, Duration::from_millis);
         match (&asked.hook.action, &asked.bundle) {
             (HookAction::Run(argv), _) => {
-                let program = Program { server: PRE_APPEND, argv, env: &BTreeMap::new() };
+                let (env, sandbox) = (BTreeMap::new(), SandboxProfile::Off);
+                let program = Program { server: PRE_APPEND, argv, env: &env, sandbox };
                 if let Some(why) = self.means.may_start.refusal(program).await {
                     return Err(HookError::Broken(why));
                 }

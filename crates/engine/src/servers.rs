@@ -9,8 +9,8 @@ use futures_util::future::BoxFuture;
 use weir_mcp::{Accepts, Call, CallError, Connections, Definition, Headers, Server, Target};
 use weir_spec::manifest::{self, Manifest, McpSource, Source, Transport};
 use weir_spec::{SecretRef, canonical};
-use weir_tools::{Done, Failed, Gate, ServerCall, Servers};
-use weir_types::{Explain, Hash, Who};
+use weir_tools::{Done, Failed, Gate, Sandbox, ServerCall, Servers};
+use weir_types::{Explain, Hash, SandboxProfile, Who};
 
 use crate::credentials::{CredentialError, Credentials};
 
@@ -29,6 +29,8 @@ pub struct Program<'a> {
     pub argv: &'a [String],
     /// The variables it is given, and where their values come from.
     pub env: &'a BTreeMap<String, SecretRef>,
+    /// How it is confined.
+    pub sandbox: SandboxProfile,
 }
 
 /// The MCP servers of one agent of one build of a project.
@@ -45,8 +47,8 @@ pub(crate) struct Means {
     pub(crate) connections: Connections,
     pub(crate) credentials: Credentials,
     pub(crate) may_start: Arc<dyn MayStart>,
-    /// What starts programs, in front of their own words.
-    pub(crate) launcher: Vec<String>,
+    /// What starts programs.
+    pub(crate) sandbox: Arc<Sandbox>,
     /// Who is in which group.
     pub(crate) gate: Arc<dyn Gate>,
 }
@@ -55,13 +57,15 @@ pub(crate) struct Means {
 struct Reached {
     source: McpSource,
     env: BTreeMap<String, SecretRef>,
+    sandbox: SandboxProfile,
 }
 
 impl AgentServers {
     pub(crate) fn new(manifest: &Manifest, agent: &manifest::Agent, means: Means) -> Self {
         let servers = manifest.sources.iter().filter_map(|(name, source)| match source {
             Source::Mcp(source) => {
-                Some((name.clone(), Reached { source: source.clone(), env: env(agent, name) }))
+                let (env, sandbox) = start(agent, name);
+                Some((name.clone(), Reached { source: source.clone(), env, sandbox }))
             }
             Source::Script(_) => None,
         });
@@ -70,11 +74,11 @@ impl AgentServers {
     }
 }
 
-/// The variables that an agent gives a server. Those of other agents' entries are not its to use: the same program runs once
+/// The variables that an agent gives a server, and how it confines it. Those of other agents' entries are not its to use: the same program runs once
 /// more for each of them.
-fn env(agent: &manifest::Agent, server: &str) -> BTreeMap<String, SecretRef> {
+fn start(agent: &manifest::Agent, server: &str) -> (BTreeMap<String, SecretRef>, SandboxProfile) {
     let entry = agent.tools.iter().find(|tool| tool.source == server);
-    entry.map(|tool| tool.env.clone()).unwrap_or_default()
+    entry.map(|tool| (tool.env.clone(), tool.sandbox)).unwrap_or_default()
 }
 
 impl Servers for AgentServers {
@@ -120,7 +124,7 @@ impl Inner {
         let (mut environment, mut headers) = (BTreeMap::new(), Headers::default());
         let spoken_to = match &reached.source.transport {
             Transport::Stdio(argv) => {
-                let program = Program { server, argv, env: &reached.env };
+                let program = Program { server, argv, env: &reached.env, sandbox: reached.sandbox };
                 if let Some(why) = self.means.may_start.refusal(program).await {
                     return Err(Failed::new("not_approved", why));
                 }
@@ -150,7 +154,7 @@ impl Inner {
             directory: places.directory.clone(),
             environment,
             headers,
-            launcher: self.means.launcher.clone(),
+            launcher: self.means.sandbox.supervised_prefix(reached.sandbox),
         })
     }
 }

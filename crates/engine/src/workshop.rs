@@ -88,7 +88,7 @@ impl Workshop {
             connections: self.connections.clone(),
             credentials: Credentials::new(declared, file, places, redactor),
             may_start: Arc::clone(&self.may_start),
-            launcher: self.sandbox.supervised_prefix(),
+            sandbox: Arc::clone(&self.sandbox),
             gate,
         };
         AgentServers::new(manifest, agent, means)

@@ -38,7 +38,8 @@ async fn main() -> ExitCode {
 async fn run(url: String) -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::Http { url };
     let (environment, headers) = (BTreeMap::new(), Headers::default());
-    let options = Options { directory: ".".into(), environment, headers, timeout: DEADLINE };
+    let options =
+        Options { directory: ".".into(), environment, headers, launcher: Vec::new(), timeout: DEADLINE };
     let definitions = list_tools(&server, &options).await?;
     let target = Target {
         server,

@@ -49,6 +49,8 @@ pub struct Options {
     pub environment: BTreeMap<String, String>,
     /// What a server that is reached is told beside the protocol: who asks.
     pub headers: Headers,
+    /// What starts a command, in front of its own words. Empty when nothing does.
+    pub launcher: Vec<String>,
     /// How long everything together may take.
     pub timeout: Duration,
 }
@@ -196,7 +198,7 @@ pub(crate) async fn list_once(server: &Server, options: &Options) -> Result<Vec<
         directory: &options.directory,
         environment: &options.environment,
         headers: &options.headers,
-        launcher: &[],
+        launcher: &options.launcher,
         extent: Extent::Listing,
     };
     let by = Instant::now() + options.timeout;

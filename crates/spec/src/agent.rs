@@ -5,7 +5,7 @@ mod read;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_types::{ApprovalTerms, Effect, NanoUsd, OnInterrupt};
+use weir_types::{ApprovalTerms, Effect, NanoUsd, OnInterrupt, SandboxProfile};
 
 pub(crate) use self::read::{acl, read};
 use crate::diagnostic::Spanned;
@@ -134,6 +134,11 @@ static TOOL: Shape = Shape {
             "The environment of a server that is started here. Values are references such as `env:NAME`.",
         ),
         optional(
+            "sandbox",
+            Kind::Word(|| words(SANDBOX)),
+            "How a server that is started here is confined: `files` (it reads programs and its own code, and writes temporary files only), `network` (it reaches none), or `full` (both). `off` by default: it has all rights of the user.",
+        ),
+        optional(
             "timeout",
             Kind::Duration,
             "How long one call may take, from `100ms` to `1h`; `2m` by default. Another agent has `limits` instead.",
@@ -195,6 +200,12 @@ const AGENT_ROLES: &[(&str, Role)] = &[("execute", Role::Execute), ("approve", R
 const APPROVALS: &[(&str, Approval)] = &[("always", Approval::Always)];
 const EFFECTS: &[(&str, Effect)] =
     &[("read", Effect::Read), ("idempotent", Effect::Idempotent), ("write", Effect::Write)];
+const SANDBOX: &[(&str, SandboxProfile)] = &[
+    ("off", SandboxProfile::Off),
+    ("files", SandboxProfile::Files),
+    ("network", SandboxProfile::Network),
+    ("full", SandboxProfile::Full),
+];
 const ON_INTERRUPT: &[(&str, OnInterrupt)] =
     &[("unknown", OnInterrupt::Report), ("ask", OnInterrupt::Ask), ("retry", OnInterrupt::Retry)];
 
@@ -244,6 +255,8 @@ pub struct ToolEntry {
     pub hosts: Vec<String>,
     /// The environment of a server that is started here.
     pub env: BTreeMap<String, SecretRef>,
+    /// How a server that is started here is confined.
+    pub sandbox: SandboxProfile,
     /// How long one call may take.
     pub timeout: Option<Duration>,
     /// How much processor time one call of a script may use.

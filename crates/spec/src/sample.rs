@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
-use weir_types::{Effect, Hash, Json, ModelCard, NanoUsd, OnInterrupt, Risk, Wire};
+use weir_types::{Effect, Hash, Json, ModelCard, NanoUsd, OnInterrupt, Risk, SandboxProfile, Wire};
 
 use crate::manifest::{
     Agent, Definition, Limits, Loop, Manifest, McpSource, Module, ScriptTool, Skill, Source, Tool, Transport,
@@ -32,6 +32,7 @@ fn tool(name: &str) -> Tool {
         approval_terms: Default::default(),
         hosts: vec!["a.example".to_owned()],
         env: BTreeMap::from([("A".to_owned(), SecretRef::Env("A".to_owned()))]),
+        sandbox: SandboxProfile::Files,
         timeout_ms: Some(60_000),
         cpu_ms: Some(5_000),
     }

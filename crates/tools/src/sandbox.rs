@@ -44,7 +44,13 @@ mod init;
 #[cfg(target_os = "linux")]
 mod mounts;
 #[cfg(target_os = "linux")]
+mod own;
+#[cfg(target_os = "linux")]
+mod serve;
+#[cfg(target_os = "linux")]
 mod supervisor;
+#[cfg(target_os = "linux")]
+mod walls;
 #[cfg(target_os = "linux")]
 mod watch;
 #[cfg(target_os = "linux")]
@@ -62,6 +68,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use weir_types::SandboxProfile;
 
 pub use error::SandboxError;
 pub use limits::Limits;
@@ -262,12 +269,26 @@ impl Sandbox {
         running.probe().await
     }
 
-    /// What to put before the argv of a child that needs files and the network: it and what it starts live in one process group
-    /// that is killed when this process dies. Of no use to other processes than this one.
-    pub fn supervised_prefix(&self) -> Vec<String> {
-        let launcher = self.launcher.iter().map(|part| part.to_string_lossy().into_owned());
-        let arguments = ["--supervise", "--parent", &std::process::id().to_string(), "--"].map(str::to_owned);
-        launcher.chain(arguments).collect()
+    /// What to put before the argv of a child that has the streams of this process: it and what it starts live in one process group
+    /// that is killed when this process dies. It is confined as the profile says, whatever the enforcement is; should that not be possible, it does not
+    /// start, and its standard error says why. Of no use to other processes than this one.
+    pub fn supervised_prefix(&self, profile: SandboxProfile) -> Vec<String> {
+        let mut words: Vec<String> =
+            self.launcher.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        words.extend(["--supervise", "--parent", &std::process::id().to_string()].map(str::to_owned));
+        if !profile.is_off() {
+            let plan = plan::ServerPlan {
+                profile,
+                rooms: self.rooms.clone(),
+                hidden: self.hidden.clone(),
+                limits: self.limits,
+            };
+            // A path that is no text cannot be handed on. Without its plan, the child does not start.
+            let plan = serde_json::to_string(&plan).unwrap_or_default();
+            words.extend(["--confined".to_owned(), plan]);
+        }
+        words.push("--".to_owned());
+        words
     }
 
     /// Waits until no job is left, those included whose callers have gone. For a process that is about to end.

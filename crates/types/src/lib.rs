@@ -28,6 +28,7 @@ mod meta;
 mod name;
 mod request;
 mod reserved;
+mod sandbox_profile;
 mod secret;
 mod secret_ref;
 mod stop;
@@ -54,6 +55,7 @@ pub use reserved::{
     REFUSABLE_KINDS, RESERVED_KINDS, RESERVED_STREAMS, is_refusable_kind, is_reserved_kind,
     is_reserved_stream,
 };
+pub use sandbox_profile::SandboxProfile;
 pub use secret::Secret;
 pub use secret_ref::{SecretRef, SecretRefError};
 pub use stop::StopReason;

@@ -15,6 +15,7 @@ mod build;
 mod carried;
 mod chat;
 mod clocks;
+mod confined;
 mod damaged;
 mod data_dir;
 mod demo;

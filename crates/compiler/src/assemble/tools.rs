@@ -212,6 +212,7 @@ fn tool(entry: &ToolEntry, name: &str, says: (String, Json), class: Class) -> To
         approval_terms: entry.approval_terms.clone(),
         hosts: entry.hosts.clone(),
         env: entry.env.clone(),
+        sandbox: entry.sandbox,
         timeout_ms: entry.timeout.map(millis),
         cpu_ms: entry.cpu.map(millis),
     }

@@ -64,7 +64,7 @@ impl Project {
     pub(crate) fn options(&self, mode: Mode) -> Options {
         let environment = BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap())]);
         let approvals = Some(self.place.path().join("state/approved.json"));
-        Options { mode, update_lock: false, timeout: None, approvals, environment, credentials: None }
+        Options { mode, approvals, environment, ..Options::check() }
     }
 
     pub(crate) async fn build_with(&self, options: &Options) -> Compiled {

@@ -27,7 +27,13 @@ const PLENTY: Duration = Duration::from_secs(60);
 fn options(directory: &Path, timeout: Duration) -> Options {
     let path = std::env::var("PATH").unwrap();
     let environment = BTreeMap::from([("PATH".to_owned(), path)]);
-    Options { directory: directory.to_owned(), environment, headers: Headers::default(), timeout }
+    Options {
+        directory: directory.to_owned(),
+        environment,
+        headers: Headers::default(),
+        launcher: Vec::new(),
+        timeout,
+    }
 }
 
 /// Asks a program of the directory, or a URL.

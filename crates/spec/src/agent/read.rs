@@ -7,12 +7,12 @@ use weir_types::Effect;
 
 use super::{
     AGENT, AGENT_ROLES, APPROVALS, AclEntry, AgentSpec, EFFECTS, ITERATIONS_DEFAULT, Limits, ON_INTERRUPT,
-    Skill, SkillRef, ToolEntry, ToolSource,
+    SANDBOX, Skill, SkillRef, ToolEntry, ToolSource,
 };
 use crate::diagnostic::{Findings, Span, Spanned};
 use crate::document;
 use crate::fields::Fields;
-use crate::{Access, McpServer, Principal, terms};
+use crate::{Access, Launcher, McpServer, Principal, terms};
 
 /// What a spec says, as far as it can be read.
 pub(crate) fn read(bytes: &[u8], findings: &mut Findings) -> Option<AgentSpec> {
@@ -144,6 +144,13 @@ fn stands_beside(entries: &[ToolEntry], first: usize, entry: &ToolEntry, finding
             );
             return false;
         }
+        if other.sandbox != entry.sandbox {
+            let message = "two entries of one server confine it differently, and it is started once";
+            let places = [other.name.span, entry.name.span];
+            let help = "write the same `sandbox` in both";
+            findings.twice("spec::contradiction", places, message.to_owned(), help);
+            return false;
+        }
     }
     fits
 }
@@ -167,6 +174,7 @@ fn tool(fields: &Fields<'_>, findings: &mut Findings) -> Option<ToolEntry> {
         on_interrupt: fields.word("on_interrupt", ON_INTERRUPT).unwrap_or_default(),
         hosts: fields.texts("hosts").into_iter().map(|host| host.value).collect(),
         env: env.collect(),
+        sandbox: fields.word("sandbox", SANDBOX).unwrap_or_default(),
         timeout: within(fields, "timeout", TIMEOUT, findings),
         cpu: within(fields, "cpu", CPU, findings),
     })
@@ -217,6 +225,8 @@ fn check_sense(fields: &Fields<'_>, source: &ToolSource, findings: &mut Findings
         "tools that are no agent; an agent has `limits`",
     );
     only_for("cpu", matches!(source, ToolSource::Script(_)), "scripts");
+    only_for("sandbox", is_started, "MCP servers that are started here");
+    check_sandbox(fields, source, findings);
     if is_http && !fields.has("hosts") {
         let help = "add the hosts it may reach, for example `hosts: [api.example.com]`";
         findings.add(
@@ -232,5 +242,34 @@ fn check_sense(fields: &Fields<'_>, source: &ToolSource, findings: &mut Findings
         let message = "a tool that is offered for reading has no other effect";
         let help = "write `access: write`, or remove `effect`";
         findings.add("spec::contradiction", fields.place_of("effect"), message, help);
+    }
+}
+
+/// What a profile makes impossible, and what would make it mean nothing.
+fn check_sandbox(fields: &Fields<'_>, source: &ToolSource, findings: &mut Findings) {
+    let profile = fields.word("sandbox", SANDBOX).unwrap_or_default();
+    let launcher = match source {
+        ToolSource::Mcp(McpServer::Command { launcher, .. }) => launcher,
+        _ => return,
+    };
+    if profile.closes_network() && matches!(launcher, Launcher::Npx | Launcher::Uvx) {
+        let message = format!(
+            "`sandbox: {}` closes the network, over which this package is fetched when it starts",
+            profile.as_str()
+        );
+        let help =
+            "write `sandbox: files`, or install the package in the project and start it as `mcp://./PROGRAM`";
+        findings.add("spec::contradiction", fields.place_of("sandbox"), message, help);
+    }
+    // They would be loaded by what confines the program, too.
+    let loaded = fields.entries("env").iter().find(|entry| entry.key.value.starts_with("LD_"));
+    if let Some(loaded) = loaded.filter(|_| !profile.is_off()) {
+        let message = format!("`{}` cannot be given to a program that is confined", loaded.key.value);
+        findings.add(
+            "spec::contradiction",
+            loaded.key.span,
+            message,
+            "set it in a script that starts the program",
+        );
     }
 }

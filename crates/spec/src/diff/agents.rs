@@ -93,6 +93,8 @@ fn tool(name: &str, before: &Tool, after: &Tool, changes: &mut Changes) {
     changes.text(&what("description"), before.description == after.description, false);
     let hosts = |tool: &Tool| tool.hosts.iter().cloned().collect::<BTreeSet<String>>();
     changes.set(&what("host"), &hosts(before), &hosts(after));
+    let widens = !after.sandbox.covers(before.sandbox);
+    changes.value(&what("sandbox"), [&before.sandbox, &after.sandbox], word, widens);
     let timeout = |tool: &Tool| Some(tool.timeout_ms.unwrap_or(millis(TOOL_TIMEOUT)));
     changes.limit(&what("timeout"), [timeout(before), timeout(after)], time);
     let cpu = |tool: &Tool| Some(tool.cpu_ms.unwrap_or(millis(SCRIPT_CPU)));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use weir_types::{ApprovalTerms, Effect, Json, NanoUsd, OnInterrupt, Risk};
+use weir_types::{ApprovalTerms, Effect, Json, NanoUsd, OnInterrupt, Risk, SandboxProfile};
 
 use crate::agent::{self, AclEntry};
 use crate::loops::{Concurrency, LoopSpec, Missed};
@@ -89,6 +89,9 @@ pub struct Tool {
     /// The environment of a server that is started here.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, SecretRef>,
+    /// How a server that is started here is confined.
+    #[serde(default, skip_serializing_if = "SandboxProfile::is_off")]
+    pub sandbox: SandboxProfile,
     /// How long one call may take; as the program says, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,

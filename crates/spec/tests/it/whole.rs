@@ -63,8 +63,8 @@ fn places_are_where_things_are_written() {
         (&text[span.start..span.end], span.line, span.column)
     };
     assert_eq!(written(spec.model.span), ("own", 2, 8));
-    assert_eq!(written(spec.tools[2].name.span), ("weir://researcher", 14, 13));
-    assert_eq!(written(spec.limits.usd.as_ref().unwrap().span), ("0.50", 32, 32));
+    assert_eq!(written(spec.tools[2].name.span), ("weir://researcher", 15, 13));
+    assert_eq!(written(spec.limits.usd.as_ref().unwrap().span), ("0.50", 33, 32));
 }
 
 #[test]

@@ -10,8 +10,9 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-use super::filter::{self, Lacking};
-use super::plan::{Plan, Support};
+use super::filter::{self, Lacking, Network};
+use super::plan::Support;
+use super::walls::{Files, Walls};
 
 /// The newest interface of Landlock whose rights were looked at here.
 const NEWEST: ABI = ABI::V9;
@@ -54,6 +55,17 @@ const SETTINGS: &[&str] = &[
     "/etc/timezone",
 ];
 
+/// What else is read by programs that have a network: how names are looked up, and whom to trust.
+const NETWORK_SETTINGS: &[&str] = &[
+    "/etc/gai.conf",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/pki/ca-trust",
+    "/etc/pki/tls/cert.pem",
+    "/etc/resolv.conf",
+    "/etc/ssl/cert.pem",
+];
+
 /// Devices that are the same for everybody. No terminal.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
@@ -76,22 +88,24 @@ pub(super) fn signals_scoped() -> Result<bool, String> {
 /// # Errors
 /// In words, when the kernel does not do all of what `support` says and everything else that is needed. The thread may be partly confined
 /// then: it must not start anything.
-pub(super) fn confine(plan: &Plan, support: Support) -> Result<(), String> {
+pub(super) fn confine(walls: &Walls, support: Support) -> Result<(), String> {
     set_no_new_privs(true).map_err(|error| format!("`no_new_privs` cannot be set ({error})"))?;
     drop_capabilities().map_err(|error| format!("capabilities cannot be dropped ({error})"))?;
-    let restricted = ruleset(plan).and_then(RulesetCreated::restrict_self);
+    let restricted = ruleset(walls).and_then(RulesetCreated::restrict_self);
     let restricted = restricted.map_err(|error| format!("Landlock refuses its rules ({error})"))?;
-    // What of the newer rights the kernel does not know was decided on before; here it must only not be nothing.
-    if restricted.ruleset == RulesetStatus::NotEnforced || !restricted.no_new_privs {
+    // What of the newer rights the kernel does not know was decided on before; where it is about files, it must only not be nothing.
+    let has_rules = restricted.ruleset != RulesetStatus::NotEnforced || walls.files.is_none();
+    if !has_rules || !restricted.no_new_privs {
         return Err("Landlock is not enforced".to_owned());
     }
     let lacking = Lacking {
         signal_scope: !support.signals_scoped,
-        read_only_rest: !support.rest_read_only,
+        read_only_rest: !support.rest_read_only && walls.files.is_some(),
         is_root: rustix::process::geteuid().is_root(),
     };
-    let programs =
-        filter::programs(lacking).map_err(|error| format!("the seccomp filter is wrong ({error})"))?;
+    let network = if walls.network { Network::Open } else { Network::Closed };
+    let programs = filter::programs(lacking, network)
+        .map_err(|error| format!("the seccomp filter is wrong ({error})"))?;
     for program in &programs {
         seccompiler::apply_filter(program)
             .map_err(|error| format!("seccomp refuses its filter ({error})"))?;
@@ -109,23 +123,45 @@ fn drop_capabilities() -> rustix::io::Result<()> {
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
 }
 
-fn ruleset(plan: &Plan) -> Result<RulesetCreated, RulesetError> {
-    let mut rules = Ruleset::default()
-        .handle_access(AccessFs::from_all(NEWEST))?
-        .handle_access(AccessNet::from_all(NEWEST))?
-        .scope(Scope::AbstractUnixSocket)?
-        .scope(Scope::Signal)?
-        .create()?;
+fn ruleset(walls: &Walls) -> Result<RulesetCreated, RulesetError> {
+    let mut rules = Ruleset::default();
+    if walls.files.is_some() {
+        rules = rules.handle_access(AccessFs::from_all(NEWEST))?;
+    }
+    if !walls.network {
+        rules = rules.handle_access(AccessNet::from_all(NEWEST))?;
+    }
+    let rules = rules.scope(Scope::AbstractUnixSocket)?.scope(Scope::Signal)?.create()?;
+    match &walls.files {
+        Some(files) => allow_files(rules, files, walls.network),
+        None => Ok(rules),
+    }
+}
+
+fn allow_files(
+    mut rules: RulesetCreated,
+    files: &Files,
+    network: bool,
+) -> Result<RulesetCreated, RulesetError> {
     let read = AccessFs::from_read(NEWEST);
-    let readable = SYSTEM.iter().chain(SETTINGS).copied().chain(plan.readable.iter().map(String::as_str));
+    let settings = SETTINGS.iter().chain(NETWORK_SETTINGS.iter().filter(|_| network));
+    let readable =
+        SYSTEM.iter().chain(settings).map(Path::new).chain(files.readable.iter().map(PathBuf::as_path));
     // A link is as good as what it leads to.
-    let hidden: Vec<PathBuf> = plan
-        .hidden
-        .iter()
-        .map(|path| Path::new(path).canonicalize().unwrap_or_else(|_| path.into()))
-        .collect();
+    let hidden: Vec<PathBuf> =
+        files.hidden.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone())).collect();
     for path in readable {
-        rules = allow_but(rules, Path::new(path), &hidden, read)?;
+        rules = allow_but(rules, path, &hidden, read)?;
+    }
+    for path in &files.own {
+        // It may well be at home. What is hidden in it is none of its code.
+        let Ok(real) = path.canonicalize() else { continue };
+        let within: Vec<PathBuf> =
+            hidden.iter().filter(|hidden| hidden.starts_with(&real)).cloned().collect();
+        rules = allow_but(rules, path, &within, read)?;
+    }
+    for path in &files.listed {
+        rules = allow(rules, path, AccessFs::ReadDir.into())?;
     }
     for path in DEVICES {
         rules = allow(rules, path, AccessFs::ReadFile | AccessFs::WriteFile)?;
@@ -135,7 +171,7 @@ fn ruleset(plan: &Plan) -> Result<RulesetCreated, RulesetError> {
         | AccessFs::MakeSock
         | AccessFs::IoctlDev
         | AccessFs::ResolveUnix;
-    for path in [&plan.files, &plan.home, &plan.temporary, &plan.shared] {
+    for path in &files.writable {
         rules = allow(rules, path, AccessFs::from_all(NEWEST) & !never)?;
     }
     Ok(rules)

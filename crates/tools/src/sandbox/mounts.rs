@@ -10,8 +10,11 @@ use std::path::{Path, PathBuf};
 
 use nix::sched::{CloneFlags, unshare};
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, mount_bind, mount_bind_recursive, mount_change, mount_remount,
+    MountFlags, MountPropagationFlags, UnmountFlags, mount_bind, mount_bind_recursive, mount_change,
+    mount_remount, unmount,
 };
+
+use super::walls::{Files, Walls};
 
 /// Where shared memory is.
 const SHARED: &str = "/dev/shm";
@@ -25,27 +28,37 @@ pub(super) struct Namespaces {
     pub(super) ipc: bool,
 }
 
-/// Enters every namespace that this user may have, for this process and what it starts. Must come before the first thread: a process with several has no way into a user
+/// Enters every namespace that the walls want and this user may have, for this process and what it starts. Must come before the first thread: a process with several has no way into a user
 /// namespace.
 ///
 /// When it fails, it may have done a part of it: less can be written then, never more.
-pub(super) fn enter(writable: &[&Path], shared: &Path) -> Namespaces {
+pub(super) fn enter(walls: &Walls) -> Namespaces {
     // Root need not become somebody else for it.
     let entered =
         unshare(CloneFlags::CLONE_NEWNS).map_err(io::Error::from).or_else(|_| enter_user_namespace());
+    let confined =
+        |files: &Files| entered.is_ok() && all_read_only_but(&files.writable, &files.shared).is_ok();
     Namespaces {
-        mounts: entered.and_then(|()| all_read_only_but(writable, shared)).is_ok(),
-        network: unshare(CloneFlags::CLONE_NEWNET).is_ok(),
+        mounts: walls.files.as_ref().is_some_and(confined),
+        network: !walls.network && unshare(CloneFlags::CLONE_NEWNET).is_ok(),
         ipc: unshare(CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS).is_ok(),
+    }
+}
+
+/// Takes away what is mounted at a room's directories, so that they can be removed. Nothing may use them any more.
+pub(super) fn leave(walls: &Walls) {
+    for path in walls.files.iter().flat_map(|files| &files.writable) {
+        // Without a namespace, nothing is mounted there.
+        let _ = unmount(path, UnmountFlags::DETACH);
     }
 }
 
 /// Makes all but `writable` read-only, and `shared` what others find in `/dev/shm`. The directory that holds them is read-only too: its mode is what
 /// keeps other users out.
-fn all_read_only_but(writable: &[&Path], shared: &Path) -> io::Result<()> {
+fn all_read_only_but(writable: &[PathBuf], shared: &Path) -> io::Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     for path in writable {
-        mount_bind_recursive(*path, *path)?;
+        mount_bind_recursive(path, path)?;
     }
     // Semaphores and shared memory of programs are files there. Where there is no such directory, or the room itself is in it, they do without.
     if !shared.starts_with(SHARED) {

@@ -2,9 +2,11 @@
 //! so there is no version.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use weir_types::SandboxProfile;
 
 use super::limits::Limits;
 
@@ -30,6 +32,17 @@ pub(super) struct Plan {
     pub(super) deadline: Duration,
     pub(super) limits: Limits,
     pub(super) confined: bool,
+}
+
+/// How a server is confined. Its words follow in the arguments, and its project is where it is started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ServerPlan {
+    pub(super) profile: SandboxProfile,
+    /// Where its room is made, if it needs one.
+    pub(super) rooms: PathBuf,
+    /// What it does not read, should it be below something that is readable.
+    pub(super) hidden: Vec<PathBuf>,
+    pub(super) limits: Limits,
 }
 
 /// What became of it.

@@ -66,6 +66,16 @@ impl Room {
         self.path.join(SHARED)
     }
 
+    /// Removes it through the directory that it is in, which was opened before everything became read-only for this process. Blocks.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "nothing becomes read-only"))]
+    pub(super) fn remove_through(mut self, directory: &File) {
+        let path = std::mem::take(&mut self.path);
+        if let Some(name) = path.file_name() {
+            let opened = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(directory));
+            remove(&Path::new(&opened).join(name));
+        }
+    }
+
     /// Removes it, and waits until it is gone.
     pub async fn remove(mut self) {
         let path = std::mem::take(&mut self.path);

@@ -26,14 +26,16 @@ use super::init;
 use super::limits::Limits;
 use super::mounts;
 use super::plan::{PLAN_BYTES_MAX, Plan, Report, Stop, Support};
+use super::serve;
 use super::tree;
-use super::watch::{self, Watch};
+use super::walls::Walls;
+use super::watch::{self, Pace, Watch};
 
 /// What a shell answers for a program that is not there.
-const NOT_FOUND: u8 = 127;
+pub(super) const NOT_FOUND: u8 = 127;
 
 /// Wrong usage, and a parent that is gone.
-const USAGE: u8 = 2;
+pub(super) const USAGE: u8 = 2;
 
 /// Processes that a user who is not root may have beside those of the whole machine now. A second line: [`Watch`] counts exactly.
 const TASKS_BESIDE: u64 = 1024;
@@ -60,7 +62,11 @@ const HELP: &str = "weir sandbox-exec is how weir starts commands; it is not for
 
   weir sandbox-exec                                    run what the control socket on standard input says, confined
   weir sandbox-exec --supervise --parent PID -- ARGV   run ARGV until it or the parent ends; its files and network stay
+  weir sandbox-exec --supervise --parent PID --confined PLAN -- ARGV   the same, confined
 ";
+
+/// The argument with which a program is supervised that has the streams of this process.
+const SUPERVISE: &str = "--supervise";
 
 /// What `weir sandbox-exec` does with its arguments.
 ///
@@ -76,15 +82,28 @@ pub fn sandbox_exec(arguments: &[OsString]) -> ExitCode {
     match words[..] {
         [] if arguments.is_empty() => run_plan(),
         [init::ARGUMENT] if arguments.len() == 1 => init::run(),
-        ["--supervise", "--parent", parent, "--"] => match parent.parse().ok().and_then(Pid::from_raw) {
+        [SUPERVISE, "--parent", parent, "--"] => match process(parent) {
             Some(parent) => supervise(parent, &arguments[4..]),
             None => usage(),
         },
+        [SUPERVISE, "--parent", parent, "--confined"] => {
+            let plan = arguments.get(4).and_then(|plan| serde_json::from_slice(plan.as_encoded_bytes()).ok());
+            match (process(parent), plan, arguments.get(5)) {
+                (Some(parent), Some(plan), Some(end)) if end == "--" => {
+                    serve::run(parent, &plan, &arguments[6..])
+                }
+                _ => usage(),
+            }
+        }
         _ => usage(),
     }
 }
 
-fn usage() -> ExitCode {
+fn process(id: &str) -> Option<Pid> {
+    id.parse().ok().and_then(Pid::from_raw)
+}
+
+pub(super) fn usage() -> ExitCode {
     let _ = std::io::stderr().write_all(HELP.as_bytes());
     ExitCode::from(USAGE)
 }
@@ -110,7 +129,7 @@ fn run_plan() -> ExitCode {
 }
 
 /// Whatever we were started with, the command must not have. Nothing here has opened anything yet.
-fn close_inherited() -> std::io::Result<()> {
+pub(super) fn close_inherited() -> std::io::Result<()> {
     let entries = std::fs::read_dir("/proc/self/fd")?;
     let open: Vec<i32> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
     for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
@@ -129,9 +148,16 @@ fn read_plan(control: &UnixStream) -> Option<Plan> {
 fn carry_out(plan: &Plan, control: &UnixStream) -> Report {
     // Before anything becomes read-only.
     let control_group = ControlGroup::make(&plan.limits).filter(|_| plan.confined);
-    let report = match start(plan, control_group.as_ref()) {
+    let walls = plan.confined.then(|| Walls::of_command(plan));
+    let start = Start {
+        walls: walls.as_ref(),
+        limits: &plan.limits,
+        seconds: Some(plan.deadline.saturating_add(CPU_BEYOND).as_secs()),
+        control_group: control_group.as_ref(),
+    };
+    let report = match start.start(|| command(plan)) {
         Ok(Started::Command(command, _ends_when_closed)) => {
-            let mut watch = Watch::new(getpgrp(), Path::new(&plan.room), plan.limits);
+            let mut watch = Watch::new(getpgrp(), Some(Path::new(&plan.room)), plan.limits, Pace::OfCommand);
             let deadline = Instant::now() + plan.deadline;
             let report = attend(command, control, deadline, &mut watch);
             end_group();
@@ -154,76 +180,96 @@ fn carry_out(plan: &Plan, control: &UnixStream) -> Report {
     report
 }
 
-enum Started {
+/// What is there once a command was started.
+pub(super) enum Started {
     /// The command, and what its process namespace ends with.
     Command(Pid, Option<ChildStdin>),
     Nothing(Support),
 }
 
-/// Starts the command. In this order: what concerns the whole process, then what a single thread does.
-fn start(plan: &Plan, control_group: Option<&ControlGroup>) -> Result<Started, Report> {
-    let failed = |what: &str, error: rustix::io::Errno| Report::NotStarted(format!("{what}: {error}"));
-    if getpgrp() != getpid() {
-        setpgid(None, None).map_err(|error| failed("no process group", error))?;
-    }
-    // What a command leaves behind becomes our child, so that we can wait for it.
-    set_child_subreaper(Some(getpid())).map_err(|error| failed("no orphans", error))?;
-    let mut support = None;
-    if plan.confined {
-        let signals_scoped = confine::signals_scoped().map_err(Report::Unconfined)?;
-        let writable = [&plan.files, &plan.home, &plan.temporary, &plan.shared].map(Path::new);
-        let namespaces = mounts::enter(&writable, Path::new(&plan.shared));
-        support = Some(Support {
-            signals_scoped,
-            rest_read_only: namespaces.mounts,
-            own_processes: false,
-            own_network: namespaces.network,
-            own_ipc: namespaces.ipc,
-            control_group: control_group.is_some(),
-        });
-    }
-    limit(&plan.limits, plan.deadline).map_err(|error| failed("no limits", error))?;
-    let usual = getpriority_process(None).map_err(|error| failed("no priority", error))?;
-    let is_raised = setpriority_process(None, SUPERVISOR_NICE).is_ok();
-    let nice = if is_raised { usual } else { usual + COMMAND_NICER };
-    // The thread is gone before the command can look for it: a confined one could be killed by it, and this process with it.
-    if let Some(group) = control_group {
-        group.join().map_err(|error| Report::NotStarted(format!("no control group: {error}")))?;
-    }
-    let started = std::thread::scope(|scope| scope.spawn(|| start_here(plan, support, nice)).join());
-    if let Some(group) = control_group {
-        // Should it fail, the supervisor counts among what it watches over, and is ended with it.
-        let _ = group.leave();
-    }
-    started.unwrap_or_else(|_| Err(Report::NotStarted("a thread was lost".to_owned())))
+/// How something is started.
+pub(super) struct Start<'s> {
+    /// What it is confined by, if by anything.
+    pub(super) walls: Option<&'s Walls>,
+    pub(super) limits: &'s Limits,
+    /// The processor time that each process may use.
+    pub(super) seconds: Option<u64>,
+    pub(super) control_group: Option<&'s ControlGroup>,
 }
 
-fn start_here(plan: &Plan, support: Option<Support>, nice: i32) -> Result<Started, Report> {
-    // On Linux, this is about the thread, and what it starts.
-    setpriority_process(None, nice).map_err(|error| Report::NotStarted(format!("no priority: {error}")))?;
-    let mut ends_when_closed = None;
-    let mut support = support;
-    if let Some(support) = &mut support {
-        ends_when_closed =
-            own_processes().map_err(|error| Report::NotStarted(format!("no first process: {error}")))?;
-        support.own_processes = ends_when_closed.is_some();
-        confine::confine(plan, *support).map_err(Report::Unconfined)?;
+impl Start<'_> {
+    /// Starts a command; without one, only finds out whether it could. In this order: what concerns the whole process, then what a single thread does.
+    pub(super) fn start(&self, command: impl FnOnce() -> Option<Command> + Send) -> Result<Started, Report> {
+        let failed = |what: &str, error: rustix::io::Errno| Report::NotStarted(format!("{what}: {error}"));
+        if getpgrp() != getpid() {
+            setpgid(None, None).map_err(|error| failed("no process group", error))?;
+        }
+        // What a command leaves behind becomes our child, so that we can wait for it.
+        set_child_subreaper(Some(getpid())).map_err(|error| failed("no orphans", error))?;
+        let mut support = None;
+        if let Some(walls) = self.walls {
+            let signals_scoped = confine::signals_scoped().map_err(Report::Unconfined)?;
+            let namespaces = mounts::enter(walls);
+            support = Some(Support {
+                signals_scoped,
+                rest_read_only: namespaces.mounts,
+                own_processes: false,
+                own_network: namespaces.network,
+                own_ipc: namespaces.ipc,
+                control_group: self.control_group.is_some(),
+            });
+        }
+        limit(self.limits, self.seconds).map_err(|error| failed("no limits", error))?;
+        let usual = getpriority_process(None).map_err(|error| failed("no priority", error))?;
+        let is_raised = setpriority_process(None, SUPERVISOR_NICE).is_ok();
+        let nice = if is_raised { usual } else { usual + COMMAND_NICER };
+        // The thread is gone before the command can look for it: a confined one could be killed by it, and this process with it.
+        if let Some(group) = self.control_group {
+            group.join().map_err(|error| Report::NotStarted(format!("no control group: {error}")))?;
+        }
+        let started =
+            std::thread::scope(|scope| scope.spawn(|| self.start_here(support, nice, command)).join());
+        if let Some(group) = self.control_group {
+            // Should it fail, the supervisor counts among what it watches over, and is ended with it.
+            let _ = group.leave();
+        }
+        started.unwrap_or_else(|_| Err(Report::NotStarted("a thread was lost".to_owned())))
     }
-    let Some((program, arguments)) = plan.argv.split_first() else {
-        return match support {
-            Some(support) => Ok(Started::Nothing(support)),
-            None => Err(Report::Unconfined("confinement is switched off".to_owned())),
+
+    fn start_here(
+        &self,
+        mut support: Option<Support>,
+        nice: i32,
+        command: impl FnOnce() -> Option<Command>,
+    ) -> Result<Started, Report> {
+        // On Linux, this is about the thread, and what it starts.
+        setpriority_process(None, nice)
+            .map_err(|error| Report::NotStarted(format!("no priority: {error}")))?;
+        let mut ends_when_closed = None;
+        if let (Some(walls), Some(support)) = (self.walls, &mut support) {
+            ends_when_closed =
+                own_processes().map_err(|error| Report::NotStarted(format!("no first process: {error}")))?;
+            support.own_processes = ends_when_closed.is_some();
+            confine::confine(walls, *support).map_err(Report::Unconfined)?;
+        }
+        let Some(mut command) = command() else {
+            return match support {
+                Some(support) => Ok(Started::Nothing(support)),
+                None => Err(Report::Unconfined("confinement is switched off".to_owned())),
+            };
         };
-    };
-    let spawned = Command::new(program)
-        .args(arguments)
-        .current_dir(&plan.files)
-        .env_clear()
-        .envs(environment(plan))
-        .stdin(Stdio::null())
-        .spawn();
-    let child = spawned.map_err(|error| Report::NotStarted(format!("`{program}`: {error}")))?;
-    Ok(Started::Command(Pid::from_child(&child), ends_when_closed))
+        let program = command.get_program().to_string_lossy().into_owned();
+        let child = command.spawn().map_err(|error| Report::NotStarted(format!("`{program}`: {error}")))?;
+        Ok(Started::Command(Pid::from_child(&child), ends_when_closed))
+    }
+}
+
+/// The command of a plan, if it has one.
+fn command(plan: &Plan) -> Option<Command> {
+    let (program, arguments) = plan.argv.split_first()?;
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(&plan.files).env_clear().envs(environment(plan)).stdin(Stdio::null());
+    Some(command)
 }
 
 /// What this thread starts from now on is in a process namespace, if this user may have one. The answer is what keeps its first process alive.
@@ -231,9 +277,10 @@ fn own_processes() -> std::io::Result<Option<ChildStdin>> {
     if unshare(CloneFlags::CLONE_NEWPID).is_err() {
         return Ok(None);
     }
-    // Whatever starts `sandbox-exec` is among the arguments: a supervisor with a plan has no others.
+    // Whatever starts `sandbox-exec` is among the arguments, before those of its own.
+    let launcher = std::env::args_os().skip(1).take_while(|word| word != SUPERVISE);
     let mut first = Command::new("/proc/self/exe")
-        .args(std::env::args_os().skip(1))
+        .args(launcher)
         .arg(init::ARGUMENT)
         .env_clear()
         .stdin(Stdio::piped())
@@ -255,10 +302,11 @@ fn environment(plan: &Plan) -> [(&'static str, &str); 5] {
 }
 
 /// Limits of each process, ours included. They are a second line behind [`Watch`].
-fn limit(limits: &Limits, deadline: Duration) -> rustix::io::Result<()> {
-    let seconds = deadline.saturating_add(CPU_BEYOND).as_secs();
+fn limit(limits: &Limits, seconds: Option<u64>) -> rustix::io::Result<()> {
     set_limit(Resource::Core, 0)?;
-    set_limit(Resource::Cpu, seconds)?;
+    if let Some(seconds) = seconds {
+        set_limit(Resource::Cpu, seconds)?;
+    }
     set_limit(Resource::As, limits.address_bytes)?;
     set_limit(Resource::Fsize, limits.file_bytes)?;
     set_limit(Resource::Nofile, limits.open_files)?;
@@ -298,7 +346,7 @@ fn attend(command: Pid, control: &UnixStream, deadline: Instant, watch: &mut Wat
 }
 
 /// Waits until one of the two can be read, or the time is over. The answer: the first can.
-fn wait_for(first: BorrowedFd<'_>, second: Option<&OwnedFd>, until: Option<Duration>) -> bool {
+pub(super) fn wait_for(first: BorrowedFd<'_>, second: Option<&OwnedFd>, until: Option<Duration>) -> bool {
     let mut files = vec![PollFd::from_borrowed_fd(first, PollFlags::IN | PollFlags::RDHUP)];
     files.extend(second.map(|second| PollFd::new(second, PollFlags::IN)));
     // Rounded up, so that what is waited for is due.
@@ -310,7 +358,7 @@ fn wait_for(first: BorrowedFd<'_>, second: Option<&OwnedFd>, until: Option<Durat
 }
 
 /// Takes leave of all that have ended. The answer is about one of them.
-fn reap(of: Pid) -> Option<WaitStatus> {
+pub(super) fn reap(of: Pid) -> Option<WaitStatus> {
     let mut found = None;
     while let Ok(Some((ended, status))) = wait(WaitOptions::NOHANG) {
         if ended == of {
@@ -332,7 +380,7 @@ fn report_of(status: WaitStatus) -> Report {
 ///
 /// We leave the group just before, for the group of our parent, so that one call kills all others, however quickly they multiply. When the parent is
 /// gone there may be no such group: then they are killed one by one, and if that does not end, we die with them.
-fn end_group() {
+pub(super) fn end_group() {
     let group = getpid();
     let elsewhere = getppid().and_then(watch::group_of).filter(|elsewhere| *elsewhere != group);
     let has_left = elsewhere.is_some_and(|elsewhere| setpgid(None, Some(elsewhere)).is_ok());
@@ -364,10 +412,7 @@ fn end_group() {
 /// Runs a program that keeps its rights, in a group that ends with it or with the parent.
 fn supervise(parent: Pid, argv: &[OsString]) -> ExitCode {
     let Some((program, arguments)) = argv.split_first() else { return usage() };
-    let ours = getpgrp() == getpid() || setpgid(None, None).is_ok();
-    // The parent may have died before we could hold on to it.
-    let watched = pidfd_open(parent, PidfdFlags::empty()).ok().filter(|_| getppid() == Some(parent));
-    let Some(watched) = watched.filter(|_| ours) else { return ExitCode::from(USAGE) };
+    let Some(watched) = hold_on_to(parent) else { return ExitCode::from(USAGE) };
     let _ = set_child_subreaper(Some(getpid()));
     let _ = set_limit(Resource::Core, 0);
     let command = match Command::new(program).args(arguments).spawn() {
@@ -381,13 +426,23 @@ fn supervise(parent: Pid, argv: &[OsString]) -> ExitCode {
     loop {
         if let Some(status) = reap(command) {
             end_group();
-            // As a shell says it.
-            let code = status.exit_status().or(status.terminating_signal().map(|signal| 128 + signal));
-            return ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1));
+            return code_of(status);
         }
         if wait_for(watched.as_fd(), ended.as_ref(), Some(Duration::from_secs(60))) {
             end_group();
             return ExitCode::from(USAGE);
         }
     }
+}
+
+/// Makes this process the leader of a group, and holds on to its parent; nothing, if that has died before.
+pub(super) fn hold_on_to(parent: Pid) -> Option<OwnedFd> {
+    let ours = getpgrp() == getpid() || setpgid(None, None).is_ok();
+    pidfd_open(parent, PidfdFlags::empty()).ok().filter(|_| ours && getppid() == Some(parent))
+}
+
+/// A status as a shell says it.
+pub(super) fn code_of(status: WaitStatus) -> ExitCode {
+    let code = status.exit_status().or(status.terminating_signal().map(|signal| 128 + signal));
+    ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }

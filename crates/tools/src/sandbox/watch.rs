@@ -36,10 +36,31 @@ const AVAILABLE_BYTES_MIN: u64 = 1024 * 1024 * 1024;
 /// A disk with less left than this is almost full, and less than a twentieth of it.
 const FREE_BYTES_MIN: u64 = 1024 * 1024 * 1024;
 
+/// How closely a group is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// A command, which ends soon.
+    OfCommand,
+    /// A server, which may be there for days, idle for most of them. What it does is its own affair as long as it keeps to its limits: a machine
+    /// that is short of memory or of disk is most often not its doing.
+    OfServer,
+}
+
+impl Pace {
+    fn stretch(self, every: Duration) -> Duration {
+        match self {
+            Self::OfCommand => every,
+            Self::OfServer => every * 10,
+        }
+    }
+}
+
 /// Looks at a group from time to time.
 pub(super) struct Watch {
     group: Pid,
-    room: PathBuf,
+    /// Where it writes, if it has a place for that.
+    room: Option<PathBuf>,
+    pace: Pace,
     limits: Limits,
     machine_due: Instant,
     processes_due: Instant,
@@ -54,19 +75,20 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(group: Pid, room: &Path, limits: Limits) -> Self {
+    pub(super) fn new(group: Pid, room: Option<&Path>, limits: Limits, pace: Pace) -> Self {
         let now = Instant::now();
         Self {
             group,
-            room: room.to_owned(),
+            room: room.map(Path::to_owned),
+            pace,
             limits,
-            machine_due: now + MACHINE_EVERY,
-            processes_due: now + PROCESSES_EVERY,
-            disk_due: now + DISK_EVERY,
-            mappings_due: now + MAPPINGS_EVERY,
+            machine_due: now + pace.stretch(MACHINE_EVERY),
+            processes_due: now + pace.stretch(PROCESSES_EVERY),
+            disk_due: now + pace.stretch(DISK_EVERY),
+            mappings_due: now + pace.stretch(MAPPINGS_EVERY),
             machine_at_first: tasks_of_machine(),
             available_at_first: memory_of_machine().map_or(0, |memory| memory.available_bytes),
-            free_at_first: free(room).map_or(0, |free| free.bytes),
+            free_at_first: room.and_then(free).map_or(0, |free| free.bytes),
         }
     }
 
@@ -79,12 +101,12 @@ impl Watch {
     pub(super) fn look(&mut self) -> Option<Stop> {
         let now = Instant::now();
         let has_grown = tasks_of_machine() > self.machine_at_first.saturating_add(self.limits.tasks);
-        self.machine_due = now + MACHINE_EVERY;
-        if self.is_memory_low() {
+        self.machine_due = now + self.pace.stretch(MACHINE_EVERY);
+        if self.pace == Pace::OfCommand && self.is_memory_low() {
             return Some(Stop::MemoryLow);
         }
         if has_grown || now >= self.processes_due {
-            let (stop, due) = timed(PROCESSES_EVERY, || self.look_at_processes());
+            let (stop, due) = timed(self.pace.stretch(PROCESSES_EVERY), || self.look_at_processes());
             self.processes_due = due;
             if has_grown && stop.is_none() {
                 // It is others who have grown.
@@ -95,14 +117,16 @@ impl Watch {
             }
         }
         if now >= self.mappings_due {
-            let (stop, due) = timed(MAPPINGS_EVERY, || look_at_mappings(self.group, self.limits.mappings));
+            let (stop, due) = timed(self.pace.stretch(MAPPINGS_EVERY), || {
+                look_at_mappings(self.group, self.limits.mappings)
+            });
             self.mappings_due = due;
             if stop.is_some() {
                 return stop;
             }
         }
         if now >= self.disk_due {
-            let (stop, due) = timed(DISK_EVERY, || self.look_at_disk());
+            let (stop, due) = timed(self.pace.stretch(DISK_EVERY), || self.look_at_disk());
             self.disk_due = due;
             return stop;
         }
@@ -129,17 +153,19 @@ impl Watch {
     pub(super) fn look_at_disk(&self) -> Option<Stop> {
         let Limits { disk_bytes, disk_entries, .. } = self.limits;
         let most = Size { bytes: disk_bytes, entries: disk_entries, too_deep: false };
-        let Ok(size) = tree::measure(&self.room, &most) else { return Some(Stop::Blind) };
+        let room = self.room.as_deref()?;
+        let Ok(size) = tree::measure(room, &most) else { return Some(Stop::Blind) };
         if size.bytes > most.bytes || size.entries > most.entries || size.too_deep {
             return Some(Stop::Disk);
         }
-        let free = free(&self.room)?;
+        let free = free(room)?;
         if free.is_in_memory && self.free_at_first.saturating_sub(free.bytes) > IN_MEMORY_FACTOR * disk_bytes
         {
             return Some(Stop::Disk);
         }
         let little = FREE_BYTES_MIN.min(free.total_bytes / 20);
-        (free.bytes < little && free.bytes < self.free_at_first).then_some(Stop::DiskFull)
+        let is_low = free.bytes < little && free.bytes < self.free_at_first;
+        (is_low && self.pace == Pace::OfCommand).then_some(Stop::DiskFull)
     }
 }
 
@@ -366,11 +392,14 @@ mod tests {
     fn too_much_on_the_disk_is_seen() {
         let room = tempfile::tempdir().unwrap();
         std::fs::write(room.path().join("file"), vec![1; 100_000]).unwrap();
-        let look = |limits| Watch::new(rustix::process::getpgrp(), room.path(), limits).look_at_disk();
+        let look = |limits| {
+            Watch::new(rustix::process::getpgrp(), Some(room.path()), limits, Pace::OfCommand).look_at_disk()
+        };
         assert_eq!(look(Limits::default()), None);
         assert_eq!(look(Limits { disk_bytes: 50_000, ..Limits::default() }), Some(Stop::Disk));
         assert_eq!(look(Limits { disk_entries: 0, ..Limits::default() }), Some(Stop::Disk));
-        let gone = Watch::new(rustix::process::getpgrp(), Path::new("/nowhere/at/all"), Limits::default());
+        let nowhere = Some(Path::new("/nowhere/at/all"));
+        let gone = Watch::new(rustix::process::getpgrp(), nowhere, Limits::default(), Pace::OfCommand);
         assert_eq!(gone.look_at_disk(), Some(Stop::Blind));
     }
 }

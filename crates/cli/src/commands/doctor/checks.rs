@@ -37,7 +37,10 @@ const WRITABLE_HELP: &str =
 /// Whether the kernel can confine what agents run. Only those with `bash` need it.
 async fn sandbox() -> Check {
     match Sandbox::default().support().await {
-        Ok(support) => Check::ok("sandbox", support.to_string()),
+        // A machine that confines commands can do what every profile asks for.
+        Ok(support) => {
+            Check::ok("sandbox", format!("{support}; MCP programs can have every `sandbox:` profile"))
+        }
         Err(error) => Check::warn("sandbox", error.to_string(), error.help()),
     }
 }

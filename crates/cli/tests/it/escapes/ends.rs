@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio_util::sync::CancellationToken;
 use weir_tools::{End, Enforcement, Job, Sandbox, SandboxError, Stop};
+use weir_types::SandboxProfile;
 
 use super::{DEADLINE, Lab, is_running, marker, until};
 
@@ -201,7 +202,7 @@ fn be_the_engine(marker: &str, rooms: &str) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let sandbox = Sandbox::new(super::launcher()).with_rooms_in(rooms);
-        let prefix = sandbox.supervised_prefix();
+        let prefix = sandbox.supervised_prefix(SandboxProfile::Off);
         let mut server = Command::new(&prefix[0])
             .args(&prefix[1..])
             .args(["/bin/bash", "-c", &format!("trap '' TERM; setsid sleep {marker}9 & sleep {marker}9")])
@@ -222,7 +223,7 @@ fn be_the_engine(marker: &str, rooms: &str) {
 
 #[test]
 fn a_supervised_child_has_its_streams_its_environment_and_its_status() {
-    let prefix = Sandbox::new(super::launcher()).supervised_prefix();
+    let prefix = Sandbox::new(super::launcher()).supervised_prefix(SandboxProfile::Off);
     let marker = marker();
     let mut child = Command::new(&prefix[0])
         .args(&prefix[1..])

@@ -25,6 +25,11 @@ impl Project {
         Self { home: tempfile::tempdir().unwrap(), ..self }
     }
 
+    /// The home of the person whose project it is.
+    pub(crate) fn home(&self) -> &std::path::Path {
+        self.home.path()
+    }
+
     /// Writes a file of it.
     pub(crate) fn write(&self, name: &str, content: &str) {
         self.weir.write(name, content);
