@@ -45,6 +45,11 @@ pub(crate) fn run(root: &Path, args: &Args) -> Outcome {
     suite.command("format", minutes(2), cargo(&["fmt", "--all", "--check"]));
     let clippy = ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     suite.command("clippy", minutes(15), cargo(&clippy));
+    // `--all-targets` leaves out the tests that are not part of `cargo test`.
+    let mut real_tests = cargo(&["clippy", "--workspace", "--all-features"]);
+    real_tests.args(["--test", "real_model", "--test", "real_mcp", "--test", "real_clients"]);
+    real_tests.args(["--", "-D", "warnings"]);
+    suite.command("clippy: real", minutes(5), real_tests);
     suite.step("layers", || layers::run(root).map(|()| Ended::Well));
     // Compiling has a step of its own, so that the tests' time is the tests'. It makes the `weir` they start, too.
     let tests = ["nextest", "run", "--workspace", "--all-features"];

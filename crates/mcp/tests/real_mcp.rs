@@ -77,6 +77,7 @@ impl Stage {
             directory: directory.path().to_owned(),
             environment: environment.clone(),
             headers: Headers::default(),
+            launcher: vec![],
             timeout: PLENTY,
         };
         let pinned = list_tools(&server, &options).await.unwrap();
