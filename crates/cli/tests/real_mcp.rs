@@ -70,7 +70,7 @@ impl Project {
     }
 
     /// Calls a tool; what it prints, or the error.
-    fn call(&self, tool: &str, input: Value, more: &[&str]) -> String {
+    fn call(&self, tool: &str, input: &Value, more: &[&str]) -> String {
         let input = input.to_string();
         let (_, stdout, stderr) = self.run(&[&["tools", "call", "user", tool, &input], more].concat());
         stdout + &stderr
@@ -99,12 +99,12 @@ fn a_server_of_npx_reads_and_writes_only_what_it_may() {
 
     let path = |name: &str| project.file(name).display().to_string();
     let input = json!({"path": path("docs/new.txt"), "content": "new"});
-    assert!(project.call("write_file", input.clone(), &[]).contains("DRY RUN: nothing happened"));
+    assert!(project.call("write_file", &input, &[]).contains("DRY RUN: nothing happened"));
     assert!(!project.file("docs/new.txt").exists());
-    let written = project.call("write_file", input, &["--live-writes=write_file"]);
+    let written = project.call("write_file", &input, &["--live-writes=write_file"]);
     assert!(written.contains("Successfully wrote"), "{written}");
     assert_eq!(std::fs::read_to_string(project.file("docs/new.txt")).unwrap(), "new");
-    let outside = project.call("read_text_file", json!({"path": path("elsewhere.txt")}), &["--live-writes"]);
+    let outside = project.call("read_text_file", &json!({"path": path("elsewhere.txt")}), &["--live-writes"]);
     assert!(outside.contains("Access denied"), "{outside}");
 
     // The author knows that these only look: then a chat needs no flag.
@@ -124,14 +124,14 @@ fn the_reference_server_answers_through_the_gate_over_npx_and_over_http() {
         let project =
             Project::new(&[&format!("server: \"{server}\", access: read")], &json!([{"say": "Done."}]));
         project.ok(&["build", "--yes"]);
-        assert_eq!(project.call("echo", json!({"message": "grüße"}), &[]), "Echo: grüße\n", "{server}");
-        let unfit = project.call("get-sum", json!({"a": "two"}), &[]);
+        assert_eq!(project.call("echo", &json!({"message": "grüße"}), &[]), "Echo: grüße\n", "{server}");
+        let unfit = project.call("get-sum", &json!({"a": "two"}), &[]);
         assert!(unfit.contains("schema: the arguments do not fit"), "{unfit}");
-        let image = project.call("get-tiny-image", json!({}), &[]);
+        let image = project.call("get-tiny-image", &json!({}), &[]);
         assert!(image.contains("[image: image/png]"), "{image}");
         if server != http.address() {
             // What it was given of our environment: what it needs to start, and nothing else.
-            let given = project.call("get-env", json!({}), &["--json"]);
+            let given = project.call("get-env", &json!({}), &["--json"]);
             assert!(given.contains("PATH") && !given.contains("UV_OFFLINE"), "{given}");
         }
     }
@@ -143,9 +143,9 @@ fn a_server_of_uvx_tells_the_time() {
     let entry = format!("server: \"{TIME}\", access: read, {variables}");
     let project = Project::new(&[&entry], &json!([{"say": "Done."}]));
     project.ok(&["build", "--yes"]);
-    let told = project.call("get_current_time", json!({"timezone": "Europe/Lisbon"}), &[]);
+    let told = project.call("get_current_time", &json!({"timezone": "Europe/Lisbon"}), &[]);
     assert!(told.contains(r#""timezone": "Europe/Lisbon""#), "{told}");
-    let odd = project.call("get_current_time", json!({"timezone": "Europe/Atlantis"}), &[]);
+    let odd = project.call("get_current_time", &json!({"timezone": "Europe/Atlantis"}), &[]);
     assert!(odd.contains("error: `get_current_time` failed (tool)"), "{odd}");
 }
 
@@ -162,10 +162,10 @@ fn a_server_of_the_python_sdk_is_a_program_of_the_project() {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(project.file("servers/python.sh"), mode).unwrap();
     project.ok(&["build", "--yes"]);
-    assert_eq!(project.call("add", json!({"a": 2, "b": 3}), &[]), "5\n");
+    assert_eq!(project.call("add", &json!({"a": 2, "b": 3}), &[]), "5\n");
     // One that offers more than was pinned is called for what was pinned.
-    assert_eq!(project.call("learn", json!({}), &[]), "learned\n");
-    let failed = project.call("fail", json!({}), &[]);
+    assert_eq!(project.call("learn", &json!({}), &[]), "learned\n");
+    let failed = project.call("fail", &json!({}), &[]);
     assert!(failed.contains("error: `fail` failed (tool)"), "{failed}");
 }
 
