@@ -1,6 +1,7 @@
-//! Project tasks: `cargo xtask test | layers | real-model | real-mcp | real-clients | fuzz | soak | bench | dictionary | advisories`.
+//! Project tasks: `cargo xtask test | layers | real-model | real-mcp | real-clients | fuzz | soak | cgroups | bench | dictionary | advisories`.
 
 mod advisories;
+mod cgroups;
 mod dictionary;
 mod fuzz;
 mod layers;
@@ -56,6 +57,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Run the tests of the sandbox on a kernel with cgroup v2, in a virtual machine
+    Cgroups(cgroups::Args),
     /// Measure one of the parts against its rivals, in release
     Bench {
         /// What to measure
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         Task::RealClients { arguments } => real_clients(&root, &arguments),
         Task::Fuzz { seconds } => fuzz(&root, seconds),
         Task::Soak { arguments } => soak(&root, &arguments),
+        Task::Cgroups(args) => cgroups::run(&root, &args),
         Task::Bench { part, arguments } => bench(&root, &part, &arguments),
         Task::Advisories { database } => advisories::run(&root, database),
         Task::Dictionary(args) => dictionary::run(&root, &args),

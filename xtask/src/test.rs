@@ -47,7 +47,8 @@ pub(crate) fn run(root: &Path, args: &Args) -> Outcome {
     suite.command("clippy", minutes(15), cargo(&clippy));
     // `--all-targets` leaves out the tests that are not part of `cargo test`.
     let mut real_tests = cargo(&["clippy", "--workspace", "--all-features"]);
-    real_tests.args(["--test", "real_model", "--test", "real_mcp", "--test", "real_clients"]);
+    let targets = ["real_model", "real_mcp", "real_clients", "control_group"];
+    real_tests.args(targets.iter().flat_map(|target| ["--test", target]));
     real_tests.args(["--", "-D", "warnings"]);
     suite.command("clippy: real", minutes(5), real_tests);
     suite.step("layers", || layers::run(root).map(|()| Ended::Well));
