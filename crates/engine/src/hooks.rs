@@ -86,13 +86,7 @@ impl ProjectHooks {
                 let HookMeans { directory, launcher, .. } = self.means.clone();
                 Asking { launcher, argv: argv.clone(), directory, deadline }.about(event).await
             }
-            (HookAction::Script(_), Some(bundle)) => match judge(bundle, event, deadline).await {
-                Ok(None) => Ok(()),
-                Ok(Some(why)) => Err(HookError::Refused(why)),
-                // To throw is a way to say no; so is anything else that is no answer.
-                Err(failed) if failed.class == "script" => Err(HookError::Refused(failed.message)),
-                Err(failed) => Err(HookError::Broken(failed.message)),
-            },
+            (HookAction::Script(_), Some(bundle)) => judge(bundle, event, deadline).await,
             (HookAction::Script(path), None) => {
                 Err(HookError::Broken(format!("the build has no script `{path}`")))
             }

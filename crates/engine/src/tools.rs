@@ -5,7 +5,7 @@ mod functions;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use weir_tools::{Asked, Decision, Done, Failed, Permit, Toolbox};
+use weir_tools::{Asked, Decision, Done, NoResult, Permit, Toolbox};
 use weir_types::{Effect, Json, Risk, Who};
 
 pub use functions::{Function, Functions, get_time};
@@ -48,7 +48,7 @@ pub trait Tools: Send + Sync + 'static {
     fn authorize(&self, asked: &Asked<'_>) -> Decision;
 
     /// Runs a call that may.
-    fn execute(&self, permit: Permit) -> BoxFuture<'static, Result<Done, Failed>>;
+    fn execute(&self, permit: Permit) -> BoxFuture<'static, Result<Done, NoResult>>;
 }
 
 impl Tools for Toolbox {
@@ -80,7 +80,7 @@ impl Tools for Toolbox {
         Self::authorize(self, asked)
     }
 
-    fn execute(&self, permit: Permit) -> BoxFuture<'static, Result<Done, Failed>> {
+    fn execute(&self, permit: Permit) -> BoxFuture<'static, Result<Done, NoResult>> {
         Self::execute(self, permit).boxed()
     }
 }

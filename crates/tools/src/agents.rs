@@ -3,13 +3,10 @@
 use futures_util::future::BoxFuture;
 use weir_types::SessionId;
 
-use crate::call::{Done, Failed};
-
-/// The class of a failure that is none: the session waits for a person, and so does the call.
-pub const WAITS: &str = "waits";
+use crate::call::{Done, NoResult};
 
 /// The other agents of a project.
 pub trait Agents: Send + Sync {
     /// Runs a child session that has begun, or joins it where it is, until it rests.
-    fn attend(&self, child: SessionId) -> BoxFuture<'static, Result<Done, Failed>>;
+    fn attend(&self, child: SessionId) -> BoxFuture<'static, Result<Done, NoResult>>;
 }

@@ -196,6 +196,21 @@ pub struct Failed {
     pub log: Vec<String>,
 }
 
+/// Why a call has no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoResult {
+    /// It failed.
+    Failed(Failed),
+    /// The session behind it waits for a person, and so does the call.
+    WaitsForApproval,
+}
+
+impl From<Failed> for NoResult {
+    fn from(failed: Failed) -> Self {
+        Self::Failed(failed)
+    }
+}
+
 impl Failed {
     /// It had no effect.
     pub fn new(class: impl Into<String>, message: impl Into<String>) -> Self {

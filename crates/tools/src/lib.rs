@@ -27,9 +27,9 @@ pub mod net;
 mod sandbox;
 mod script;
 
-pub use agents::{Agents, WAITS};
+pub use agents::Agents;
 pub use builtin::Builtin;
-pub use call::{Asked, Done, Failed, Permit, Started, Trace, World};
+pub use call::{Asked, Done, Failed, NoResult, Permit, Started, Trace, World};
 pub use decision::Decision;
 pub use files::{Edit, FileInfo, Files, FilesError};
 pub use gate::{Gate, Request, Stored, StoredKind};

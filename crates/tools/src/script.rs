@@ -32,6 +32,7 @@ use self::host::{Event, FETCHES_AT_ONCE, Reach};
 use self::pool::{Full, Pool};
 use self::vm::{Call, Ended, Role, Stop};
 use crate::call::{Done, Failed, Started};
+use crate::hook::HookError;
 use crate::net::Net;
 use crate::offer::Offer;
 use crate::toolbox::Setup;
@@ -86,14 +87,14 @@ pub(crate) async fn call(
     running.close(ended, bundle)
 }
 
-/// Asks a script that is a hook about an event; what it has against it, if anything. It reaches nothing.
+/// Asks a script that is a hook about an event. It reaches nothing.
 ///
 /// # Errors
-/// When the script fails, or takes too long.
+/// When it does not say yes.
 ///
 /// # Cancel safety
 /// Dropping it stops the script soon after.
-pub async fn judge(bundle: &Arc<Bundle>, event: &Json, deadline: Duration) -> Result<Option<String>, Failed> {
+pub async fn judge(bundle: &Arc<Bundle>, event: &Json, deadline: Duration) -> Result<(), HookError> {
     let task = Task {
         bundle,
         role: Role::Hook,
@@ -106,10 +107,20 @@ pub async fn judge(bundle: &Arc<Bundle>, event: &Json, deadline: Duration) -> Re
         cpu: deadline,
         cancelled: CancellationToken::new(),
     };
-    let (running, ended) = run(task).await?;
-    match ended {
-        Some(Ended::Returned(why)) => Ok(why),
-        ended => running.close(ended, bundle).map(|_| None),
+    let broken = |failed: Failed| HookError::Broken(failed.message);
+    let (running, ended) = run(task).await.map_err(broken)?;
+    // To throw is a way to say no; so is an answer that never comes.
+    let is_answer = match &ended {
+        Some(Ended::Returned(None)) => return Ok(()),
+        Some(Ended::Returned(Some(why))) => return Err(HookError::Refused(why.clone())),
+        Some(Ended::Threw(fault)) => !fault.is_memory,
+        Some(Ended::Never) => true,
+        Some(Ended::Stopped(..)) | None => false,
+    };
+    match running.close(ended, bundle) {
+        Err(failed) if is_answer => Err(HookError::Refused(failed.message)),
+        Err(failed) => Err(broken(failed)),
+        Ok(_) => Ok(()),
     }
 }
 

@@ -9,7 +9,7 @@ use weir_types::{Effect, GateStep, Json, Risk, Verdict, Who};
 
 use crate::bound::{bound, bound_failure, head};
 use crate::builtin::{Builtin, Running};
-use crate::call::{Asked, Done, Failed, Permit, Started};
+use crate::call::{Asked, Done, Failed, NoResult, Permit, Started};
 use crate::decision::Decision;
 use crate::gate::{Gate, Request};
 use crate::live::{CallsForReal, Live};
@@ -212,13 +212,13 @@ impl Toolbox {
     ///
     /// # Cancel safety
     /// Dropping the future stops what it runs; whether a write took effect is then unknown.
-    pub fn execute(&self, permit: Permit) -> impl Future<Output = Result<Done, Failed>> + Send + use<> {
+    pub fn execute(&self, permit: Permit) -> impl Future<Output = Result<Done, NoResult>> + Send + use<> {
         let started = permit.into_started();
         let tool = self.tools.get(&started.tool).cloned();
         let mut setup = self.setup.clone();
         async move {
             let Some(tool) = tool else {
-                return Err(Failed::new("missing", format!("there is no tool `{}`", started.tool)));
+                return Err(Failed::new("missing", format!("there is no tool `{}`", started.tool)).into());
             };
             setup.deadline = tool.offer.timeout.unwrap_or(setup.deadline);
             if started.stub {
@@ -227,7 +227,7 @@ impl Toolbox {
             if takes_turns(&tool.offer) {
                 tokio::select! {
                     () = started.world.files.turn() => {}
-                    () = started.cancelled.cancelled() => return Err(Failed::before_it_began()),
+                    () = started.cancelled.cancelled() => return Err(Failed::before_it_began().into()),
                 }
             }
             let (effect, deadline) =
@@ -237,20 +237,25 @@ impl Toolbox {
             let done = match deadline {
                 Some(deadline) => tokio::time::timeout(deadline, work)
                     .await
-                    .unwrap_or_else(|_| Err(Failed::late(effect, deadline))),
+                    .unwrap_or_else(|_| Err(Failed::late(effect, deadline).into())),
                 None => work.await,
             };
-            let done = done.map_err(|failed| bound_failure(redacted_failure(failed, &*redact)))?;
-            bound(redacted(done, &*redact), &*blobs).await
+            match done {
+                Ok(done) => Ok(bound(redacted(done, &*redact), &*blobs).await?),
+                Err(NoResult::Failed(failed)) => {
+                    Err(bound_failure(redacted_failure(failed, &*redact)).into())
+                }
+                Err(NoResult::WaitsForApproval) => Err(NoResult::WaitsForApproval),
+            }
         }
     }
 }
 
-async fn run(setup: Setup, tool: Arc<Tool>, started: Started) -> Result<Done, Failed> {
+async fn run(setup: Setup, tool: Arc<Tool>, started: Started) -> Result<Done, NoResult> {
     let offer = &tool.offer;
     match &offer.kind {
-        Kind::Builtin(builtin) => builtin.run(Running { started, offer: offer.clone(), setup }).await,
-        Kind::Script(bundle) => script::call(bundle, offer, &started, &setup).await,
+        Kind::Builtin(builtin) => Ok(builtin.run(Running { started, offer: offer.clone(), setup }).await?),
+        Kind::Script(bundle) => Ok(script::call(bundle, offer, &started, &setup).await?),
         Kind::Server { remote_name } => {
             let call = ServerCall {
                 server: offer.source.clone(),
@@ -263,11 +268,11 @@ async fn run(setup: Setup, tool: Arc<Tool>, started: Started) -> Result<Done, Fa
                 deadline: setup.deadline,
                 cancelled: started.cancelled,
             };
-            setup.servers.call(call).await
+            Ok(setup.servers.call(call).await?)
         }
         Kind::Agent(_) => match started.child {
             Some(child) => started.world.agents.attend(child).await,
-            None => Err(Failed::new("child", "no session was begun for it; this is a bug in weir")),
+            None => Err(Failed::new("child", "no session was begun for it; this is a bug in weir").into()),
         },
     }
 }

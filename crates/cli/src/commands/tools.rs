@@ -180,7 +180,5 @@ impl Asker<'_> {
 
 /// Whether it was access that denied, and not a rule that happens to be called `grant`.
 fn lacks_access(decision: &Decision) -> bool {
-    decision.verdict == Verdict::Deny
-        && decision.step == Some(weir_types::GateStep::Grant)
-        && decision.because.starts_with("grant:")
+    decision.verdict == Verdict::Deny && decision.step == Some(weir_types::GateStep::Grant)
 }

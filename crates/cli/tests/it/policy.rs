@@ -79,7 +79,7 @@ fn a_decision_is_explained_step_by_step() {
       –    rules      not reached
       –    stub       not reached
     looked at: someone · no groups · access write · effect write · risk medium · input {"method":"POST","url":"http://localhost:1/"}
-    to allow it: a `tool_grants` entry for `http` with `access: write` in weir.yaml
+    help: a `tool_grants` entry for `http` with `access: write` in weir.yaml would allow it
     "#);
     assert_snapshot!(explain(&["--principal", "user:ada", "--tool", "http", "--input", "{}"]), @r#"
     exit 0
@@ -92,7 +92,7 @@ fn a_decision_is_explained_step_by_step() {
       –    rules      not reached
       –    stub       not reached
     looked at: someone · group:team · access write · effect read · risk low · input {}
-    to allow it: call it again with arguments that fit its schema
+    help: call it again with arguments that fit its schema
     "#);
     assert_snapshot!(explain(&["--as", "user:eve", "--tool", "get_time"]), @"
     exit 0
@@ -105,7 +105,7 @@ fn a_decision_is_explained_step_by_step() {
       –    rules      not reached
       –    stub       not reached
     looked at: someone · no groups · access read · effect read · risk low · no input
-    to allow it: an `acl` entry with role `execute` in agents/helper/spec.yaml
+    help: an `acl` entry with role `execute` in agents/helper/spec.yaml would allow it
     ");
     assert_snapshot!(explain(&["--tool", "bash"]), @"
     exit 0
@@ -118,7 +118,7 @@ fn a_decision_is_explained_step_by_step() {
       –    rules      not reached
       –    stub       not reached
     looked at: someone · group:admin · no input
-    to allow it: an entry under `tools` in the agent's spec
+    help: an entry under `tools` in the agent's spec would allow it
     ");
     assert_snapshot!(explain(&["--tool", "bash", "--input", "{"]), @r#"
     exit 2

@@ -12,7 +12,7 @@ use weir_kernel::{
     FileWritten, MemoryRetrieved, MemoryStored, SessionReleased, ToolCompleted, ToolDecided, ToolFailed,
     ToolRequested, ToolStarted, ToolUse, Verdict,
 };
-use weir_tools::{Decision, Done, Failed, Permit, Started, Trace, WAITS};
+use weir_tools::{Decision, Done, Failed, NoResult, Permit, Started, Trace};
 use weir_types::{ApprovalTerms, CallId, Effect, GateStep, Hash, OnInterrupt, Risk};
 
 use super::asking::millis;
@@ -45,7 +45,7 @@ pub(super) struct Underway {
 /// What came of a call.
 pub(crate) struct Finished {
     call: CallId,
-    result: Result<Done, Failed>,
+    result: Result<Done, NoResult>,
     /// What the session behind it used.
     bill: Option<Bill>,
     duration_ms: u64,
@@ -298,7 +298,7 @@ impl Actor {
                     Effect::Read => Failed::new("panic", message),
                     Effect::Idempotent | Effect::Write => Failed::unknown("panic", message),
                 };
-                self.record(Finished { call, result: Err(failed), bill: None, duration_ms: 0 });
+                self.record(Finished { call, result: Err(failed.into()), bill: None, duration_ms: 0 });
             }
         }
     }
@@ -339,7 +339,7 @@ impl Actor {
     fn record(&mut self, finished: Finished) {
         let Finished { call, result, bill, duration_ms } = finished;
         match result {
-            Err(failed) if failed.class == WAITS => self.suspended(call, duration_ms),
+            Err(NoResult::WaitsForApproval) => self.suspended(call, duration_ms),
             Ok(done) => {
                 let stub = self.session.call(call).is_some_and(|call| call.stub);
                 let Done { content, traces, whole, log } = done;
@@ -353,7 +353,7 @@ impl Actor {
                     files.keep(call);
                 }
             }
-            Err(Failed { class, message, outcome, log }) => {
+            Err(NoResult::Failed(Failed { class, message, outcome, log })) => {
                 self.happened_to(call, ToolFailed { call, class, message, outcome, log, bill }, duration_ms);
                 if let Some(files) = &self.files {
                     files.forget(call);

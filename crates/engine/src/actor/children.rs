@@ -11,7 +11,7 @@ use weir_kernel::{
     About, ApprovalGranted, ApprovalRequested, AskedBecause, Bill, Call, CallState, Parent,
     RunCancelRequested, Scope, SessionCreated, UserMessage,
 };
-use weir_tools::{Done, Failed, WAITS};
+use weir_tools::{Done, Failed, NoResult};
 use weir_types::{Block, CallId, SessionId, StopReason, Timestamp};
 
 use super::commit::{Committed, attrs};
@@ -223,40 +223,43 @@ pub(super) struct Children {
 }
 
 impl weir_tools::Agents for Children {
-    fn attend(&self, child: SessionId) -> BoxFuture<'static, Result<Done, Failed>> {
+    fn attend(&self, child: SessionId) -> BoxFuture<'static, Result<Done, NoResult>> {
         let (shared, parent, call) = (Arc::clone(&self.shared), self.parent, self.call);
         async move {
             match family::child_of(shared.journal(), parent, call, child).await {
                 Ok(Some(child)) => attend(shared, child.address).await,
-                Ok(None) => Err(Failed::new("child", format!("session {child} was not begun by this call"))),
-                Err(error) => Err(Failed::new("child", error.to_string())),
+                Ok(None) => Err(failed(&format_args!("session {child} was not begun by this call"))),
+                Err(error) => Err(failed(&error)),
             }
         }
         .boxed()
     }
 }
 
+/// The session behind a call came to nothing.
+fn failed(why: &dyn std::fmt::Display) -> NoResult {
+    Failed::new("child", why.to_string()).into()
+}
+
 /// Runs a child session, or joins it where it is, until it rests.
-async fn attend(shared: Arc<Shared>, child: Address) -> Result<Done, Failed> {
+async fn attend(shared: Arc<Shared>, child: Address) -> Result<Done, NoResult> {
     let outcome = loop {
         match crate::input::settle(&shared, &child).await {
             // Someone else has taken it up: what comes of it is what we want to know.
             Err(EngineError::Owned { .. }) => tokio::time::sleep(ELSEWHERE_EVERY).await,
-            settled => break settled.map_err(|error| Failed::new("child", error.to_string()))?,
+            settled => break settled.map_err(|error| failed(&error))?,
         }
     };
     match (outcome.answer, outcome.stop) {
         (Some(answer), _) => Ok(Done::text(answer)),
-        (None, StopReason::Approval) => {
-            Err(Failed::new(WAITS, format!("session {child} waits for approval")))
-        }
+        (None, StopReason::Approval) => Err(NoResult::WaitsForApproval),
         (None, stop) => {
             let word = if stop.is_parked() { "paused" } else { "ended without an answer" };
             let why = outcome.message.unwrap_or_else(|| stop.as_str().to_owned());
             let more = outcome.budget.as_ref().map(|budget| {
                 format!("; it goes on with `weir session resume {child} --budget {}`", budget_flag(budget))
             });
-            Err(Failed::new("child", format!("session {child} {word}: {why}{}", more.unwrap_or_default())))
+            Err(failed(&format_args!("session {child} {word}: {why}{}", more.unwrap_or_default())))
         }
     }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, TryFutureExt};
 use weir_journal::now;
 use weir_kernel::Tool;
-use weir_tools::{Asked, Decision, Done, Failed, Permit};
+use weir_tools::{Asked, Decision, Done, Failed, NoResult, Permit};
 use weir_types::{Effect, Json, OnInterrupt, Risk, Saw, ToolDefinition, Who};
 
 use super::Tools;
@@ -17,7 +17,7 @@ use super::Tools;
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// What a tool does.
-type Work = Arc<dyn Fn(Permit) -> BoxFuture<'static, Result<Done, Failed>> + Send + Sync>;
+type Work = Arc<dyn Fn(Permit) -> BoxFuture<'static, Result<Done, NoResult>> + Send + Sync>;
 
 /// A tool that is a Rust function.
 #[derive(Clone)]
@@ -33,6 +33,14 @@ impl Function {
         F: Fn(Permit) -> A + Send + Sync + 'static,
         A: Future<Output = Result<Done, Failed>> + Send + 'static,
     {
+        Self::made(name, description, move |permit| work(permit).err_into().boxed())
+    }
+
+    fn made(
+        name: &str,
+        description: &str,
+        work: impl Fn(Permit) -> BoxFuture<'static, Result<Done, NoResult>> + Send + Sync + 'static,
+    ) -> Self {
         let definition = ToolDefinition {
             name: name.to_owned(),
             description: description.to_owned(),
@@ -47,7 +55,7 @@ impl Function {
             agent: None,
             approval: Default::default(),
         };
-        Self { tool, work: Arc::new(move |permit| work(permit).boxed()) }
+        Self { tool, work: Arc::new(work) }
     }
 
     /// Another agent, by its name.
@@ -57,11 +65,12 @@ impl Function {
             async move {
                 match started.child {
                     Some(child) => started.world.agents.attend(child).await,
-                    None => Err(Failed::new("child", "no session was begun for it")),
+                    None => Err(Failed::new("child", "no session was begun for it").into()),
                 }
             }
+            .boxed()
         };
-        Self::new(name, "Another agent.", attend).with(|tool| {
+        Self::made(name, "Another agent.", attend).with(|tool| {
             tool.source = format!("weir://{name}");
             tool.effect = Effect::Write;
             tool.agent = Some(name.to_owned());
@@ -119,11 +128,11 @@ impl Tools for Functions {
         Decision { saw: Saw { principal, approved_by, ..Saw::default() }, ..decision }
     }
 
-    fn execute(&self, permit: Permit) -> BoxFuture<'static, Result<Done, Failed>> {
+    fn execute(&self, permit: Permit) -> BoxFuture<'static, Result<Done, NoResult>> {
         let tool = permit.started().tool.clone();
         let Some(function) = self.0.get(&tool) else {
             let message = format!("there is no tool `{tool}`");
-            return std::future::ready(Err(Failed::new("missing", message))).boxed();
+            return std::future::ready(Err(Failed::new("missing", message).into())).boxed();
         };
         let work = (function.work)(permit);
         if function.tool.agent.is_some() {
@@ -131,7 +140,7 @@ impl Tools for Functions {
         }
         let effect = function.tool.effect;
         let work = tokio::time::timeout(DEADLINE, work);
-        async move { work.await.unwrap_or_else(|_| Err(Failed::late(effect, DEADLINE))) }.boxed()
+        async move { work.await.unwrap_or_else(|_| Err(Failed::late(effect, DEADLINE).into())) }.boxed()
     }
 }
 

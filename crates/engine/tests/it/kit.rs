@@ -24,8 +24,8 @@ use weir_kernel::{Agent, Limits, Session};
 use weir_models::scripted::{Call, Reply, Script, When};
 use weir_models::{Model, ModelError, Piece, Scripted};
 use weir_tools::{
-    Asked, Builtin, Decision, Done, Failed, Kind as ToolKind, Level, Live, Net, Offer, Permit, ServerCall,
-    Servers, Setup as ToolSetup, Toolbox,
+    Asked, Builtin, Decision, Done, Failed, Kind as ToolKind, Level, Live, Net, NoResult, Offer, Permit,
+    ServerCall, Servers, Setup as ToolSetup, Toolbox,
 };
 use weir_types::{
     Block, BranchId, Catalog, Effect, Event, EventId, Hash, Json, Kind, ModelCard, OwnerId, Position,
@@ -564,7 +564,7 @@ impl Tools for Gate {
         (who.principal, group) == ("user:eve", "group:night")
     }
 
-    fn execute(&self, permit: Permit) -> BoxFuture<'static, Result<Done, Failed>> {
+    fn execute(&self, permit: Permit) -> BoxFuture<'static, Result<Done, NoResult>> {
         self.whose(&permit.started().tool).execute(permit)
     }
 }

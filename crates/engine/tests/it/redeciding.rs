@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use weir_engine::{Counts, Pretence, Redecided, Redecisions, Tools, Which};
 use weir_kernel::{ApprovalGranted, Scope, Verdict};
-use weir_tools::{Asked, Decision, Done, Failed, Permit};
+use weir_tools::{Asked, Decision, Done, NoResult, Permit};
 use weir_types::{Json, Who};
 
 use crate::approving::yes;
@@ -39,7 +39,7 @@ impl Tools for Judge {
         }
     }
 
-    fn execute(&self, _: Permit) -> BoxFuture<'static, Result<Done, Failed>> {
+    fn execute(&self, _: Permit) -> BoxFuture<'static, Result<Done, NoResult>> {
         unreachable!("nothing happens again")
     }
 }

@@ -22,7 +22,7 @@ use weir_journal_sqlite::SqliteJournal;
 use weir_kernel::{Agent, Body, Limits, Outcome as CallOutcome};
 use weir_models::Scripted;
 use weir_models::scripted::Script;
-use weir_tools::{Asked, Decision, Done, Failed, Permit};
+use weir_tools::{Asked, Decision, Done, Failed, NoResult, Permit};
 use weir_types::{Catalog, Effect, Hash, Seq, Who};
 
 use crate::approving::{no, yes};
@@ -107,7 +107,7 @@ impl Tools for Gate {
         }
     }
 
-    fn execute(&self, permit: Permit) -> BoxFuture<'static, Result<Done, Failed>> {
+    fn execute(&self, permit: Permit) -> BoxFuture<'static, Result<Done, NoResult>> {
         self.0.execute(permit)
     }
 }

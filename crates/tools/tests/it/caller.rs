@@ -10,12 +10,14 @@ use weir_blobs::MemoryBlobs;
 use weir_journal::Appended;
 use weir_tools::net::Net;
 use weir_tools::{
-    Agents, Done, Edit, Failed, FileInfo, Files, FilesError, Kind, Level, Live, Memory, MemoryError, Note,
-    Offer, Permit, Remembered, Results, ServerCall, Servers, Setup, Started, Toolbox, Trace, World,
+    Agents, Done, Edit, Failed, FileInfo, Files, FilesError, Kind, Level, Live, Memory, MemoryError,
+    NoResult, Note, Offer, Permit, Remembered, Results, ServerCall, Servers, Setup, Started, Toolbox, Trace,
+    World,
 };
 use weir_types::{BranchName, CallId, Effect, Hash, Json, Position, Risk, Seq, SessionId, ToolDefinition};
 
 use crate::grants::Grants;
+use crate::support::failure;
 
 /// Who calls, and with what.
 pub(crate) struct Caller {
@@ -53,7 +55,7 @@ impl Caller {
     /// Calls a tool of this kind.
     pub(crate) async fn call(&self, kind: Kind, input: &Value) -> Result<Done, Failed> {
         let permit = Permit::new(&acknowledged(), self.started(input));
-        self.toolbox(kind).execute(permit).await
+        self.toolbox(kind).execute(permit).await.map_err(failure)
     }
 
     fn toolbox(&self, kind: Kind) -> Toolbox {
@@ -157,8 +159,8 @@ impl Results for Nothing {
 }
 
 impl Agents for Nothing {
-    fn attend(&self, _child: SessionId) -> BoxFuture<'static, Result<Done, Failed>> {
-        nothing(Failed::new("child", "none here"))
+    fn attend(&self, _child: SessionId) -> BoxFuture<'static, Result<Done, NoResult>> {
+        nothing(Failed::new("child", "none here").into())
     }
 }
 

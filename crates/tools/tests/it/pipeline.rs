@@ -16,7 +16,7 @@ use weir_tools::{
 use weir_types::{Effect, Hash, Json, Outcome, Risk, Saw, Verdict};
 
 use crate::grants::Grants;
-use crate::support::{Answer, DEADLINE, Session, agent, builtin, remote};
+use crate::support::{Answer, DEADLINE, Session, agent, builtin, failure, remote};
 
 const MAIL: &str = "mcp://mail.example.com";
 
@@ -277,7 +277,8 @@ async fn a_call_has_a_deadline_and_a_write_that_missed_it_is_unknown() {
     let toolbox = toolbox(&session, Live::Everything);
     for (tool, outcome) in [("look", Outcome::Failed), ("send", Outcome::Unknown)] {
         let before = tokio::time::Instant::now();
-        let failed = toolbox.execute(session.permit(tool, TO, false).await).await.unwrap_err();
+        let failed =
+            toolbox.execute(session.permit(tool, TO, false).await).await.map_err(failure).unwrap_err();
         let expected = Failed { outcome, ..Failed::new("timeout", "no result within 30 s") };
         assert_eq!(failed, expected, "{tool}");
         assert_eq!(before.elapsed(), DEADLINE);
@@ -292,7 +293,8 @@ async fn an_entry_gives_its_tools_more_or_less_time() {
         let offers = offers().into_iter().map(|offer| Offer { timeout: Some(timeout), ..offer });
         let toolbox = session.toolbox(grants(), Live::Everything, offers);
         let before = tokio::time::Instant::now();
-        let failed = toolbox.execute(session.permit("look", TO, false).await).await.unwrap_err();
+        let failed =
+            toolbox.execute(session.permit("look", TO, false).await).await.map_err(failure).unwrap_err();
         assert_eq!(failed.message, format!("no result within {} s", timeout.as_secs()));
         assert_eq!(before.elapsed(), timeout);
         // The server is told the same.
@@ -348,7 +350,7 @@ async fn a_contained_call_that_missed_its_deadline_changed_nothing() {
     let acknowledged = session.acknowledged().await;
     let mut started = permit.into_started();
     started.world.files = Arc::new(Stuck);
-    let failed = toolbox.execute(Permit::new(&acknowledged, started)).await.unwrap_err();
+    let failed = toolbox.execute(Permit::new(&acknowledged, started)).await.map_err(failure).unwrap_err();
     assert_eq!(failed, Failed::new("timeout", "no result within 30 s"));
 }
 
@@ -441,7 +443,7 @@ async fn a_failure_is_passed_on_in_bounded_words() {
     let failed = Failed { log: vec!["warn".into()], ..Failed::unknown("server", "x".repeat(1_000_000)) };
     *session.servers.answer.lock().unwrap() = Answer::Fail(failed);
     let toolbox = toolbox(&session, Live::Everything);
-    let failed = toolbox.execute(session.permit("send", TO, false).await).await.unwrap_err();
+    let failed = toolbox.execute(session.permit("send", TO, false).await).await.map_err(failure).unwrap_err();
     assert!(failed.message.len() < 10_000 && failed.message.ends_with("more bytes left out]"));
     assert_eq!((failed.class.as_str(), failed.outcome, failed.log.len()), ("server", Outcome::Unknown, 1));
 }
@@ -466,7 +468,7 @@ async fn a_permit_is_for_one_call_of_a_tool_that_is_there() {
     let toolbox = toolbox(&session, Live::Nothing);
     let permit = session.permit("rm", "{}", false).await;
     assert_eq!(permit.started().tool, "rm");
-    let failed = toolbox.execute(permit).await.unwrap_err();
+    let failed = toolbox.execute(permit).await.map_err(failure).unwrap_err();
     assert_eq!(failed, Failed::new("missing", "there is no tool `rm`"));
 }
 
@@ -474,7 +476,8 @@ async fn a_permit_is_for_one_call_of_a_tool_that_is_there() {
 async fn an_agent_is_attended_in_the_session_that_was_begun_for_it() {
     let session = Session::new();
     let toolbox = toolbox(&session, Live::Nothing);
-    let failed = toolbox.execute(session.permit("writer", TO, false).await).await.unwrap_err();
+    let failed =
+        toolbox.execute(session.permit("writer", TO, false).await).await.map_err(failure).unwrap_err();
     assert_eq!((failed.class.as_str(), failed.outcome), ("child", Outcome::Failed));
     assert!(matches!(toolbox.offer("writer").unwrap().kind, Kind::Agent(_)));
     assert_eq!(toolbox.offers().count(), 6);

@@ -13,8 +13,8 @@ use weir_blobs::{Blobs, MemoryBlobs};
 use weir_journal::{Appended, Journal, MemoryJournal, NewEvent, Part, mint_call, mint_session};
 use weir_tools::{
     Agents, Builtin, Done, Edit, Failed, FileInfo, Files, FilesError, Gate, Kind, Level, Live, Memory,
-    MemoryError, Net, Note, Offer, Permit, Remembered, Results, Sandbox, ServerCall, Servers, Setup, Started,
-    Toolbox, Trace, World,
+    MemoryError, Net, NoResult, Note, Offer, Permit, Remembered, Results, Sandbox, ServerCall, Servers,
+    Setup, Started, Toolbox, Trace, World,
 };
 use weir_types::{BranchId, BranchName, Effect, Hash, Json, Risk, SessionId, Timestamp, ToolDefinition};
 
@@ -184,8 +184,16 @@ impl Servers for FakeServers {
 struct NoAgents;
 
 impl Agents for NoAgents {
-    fn attend(&self, child: SessionId) -> BoxFuture<'static, Result<Done, Failed>> {
+    fn attend(&self, child: SessionId) -> BoxFuture<'static, Result<Done, NoResult>> {
         Box::pin(async move { Ok(Done::text(format!("child {child}"))) })
+    }
+}
+
+/// The failure of a call that does not wait for anybody.
+pub(crate) fn failure(no_result: NoResult) -> Failed {
+    match no_result {
+        NoResult::Failed(failed) => failed,
+        NoResult::WaitsForApproval => panic!("no call here waits for approval"),
     }
 }
 
@@ -290,7 +298,7 @@ impl Session {
     /// Runs a tool that comes with the program.
     pub(crate) async fn call(&self, tool: &str, input: serde_json::Value) -> Result<Done, Failed> {
         let toolbox = self.toolbox(Grants::default(), Live::Nothing, Builtin::ALL.map(builtin));
-        toolbox.execute(self.permit(tool, &input.to_string(), false).await).await
+        toolbox.execute(self.permit(tool, &input.to_string(), false).await).await.map_err(failure)
     }
 
     /// What it says, whether it works or not.

@@ -255,11 +255,7 @@ fn remedy(decision: &Decision, asked: &Asked<'_>) -> Option<String> {
         (Verdict::Deny, Some(rule), Some(GateStep::Rules)) => {
             Some(format!("the rule `{rule}` would have to say something else, or another one before it"))
         }
-        (Verdict::Deny, ..) => {
-            // The label before it says the rest.
-            let remedy = decision.remedy.as_deref()?;
-            Some(remedy.strip_suffix(" would allow it").unwrap_or(remedy).to_owned())
-        }
+        (Verdict::Deny, ..) => decision.remedy.clone(),
     }
 }
 
@@ -294,7 +290,7 @@ fn print(document: &Document<'_>, out: &mut Out) -> Outcome {
         out.line(format_args!("observed: rule `{rule}` would have said {outcome}"))?;
     }
     if let Some(remedy) = &document.remedy {
-        out.line(format_args!("to allow it: {}", printable(remedy)))?;
+        out.line(format_args!("help: {}", printable(remedy)))?;
     }
     Ok(())
 }

@@ -15,8 +15,8 @@ use weir_blobs::MemoryBlobs;
 use weir_journal::Appended;
 use weir_tools::{
     Agents, Builtin, Decision, Done, Edit, Enforcement, Failed, FileInfo, Files, FilesError, Gate, Kind,
-    Level, Live, Memory, MemoryError, Net, Note, Offer, Permit, Remembered, Request, Results, ServerCall,
-    Servers, Setup, Started, Toolbox, Trace, World,
+    Level, Live, Memory, MemoryError, Net, NoResult, Note, Offer, Permit, Remembered, Request, Results,
+    ServerCall, Servers, Setup, Started, Toolbox, Trace, World,
 };
 use weir_types::{BranchName, CallId, Effect, Hash, Json, Outcome, Position, Risk, Seq, SessionId};
 
@@ -148,8 +148,8 @@ impl Results for Nothing {
 }
 
 impl Agents for Nothing {
-    fn attend(&self, _: SessionId) -> BoxFuture<'static, Result<Done, Failed>> {
-        async { Err(Failed::new("none", "")) }.boxed()
+    fn attend(&self, _: SessionId) -> BoxFuture<'static, Result<Done, NoResult>> {
+        async { Err(Failed::new("none", "").into()) }.boxed()
     }
 }
 
@@ -231,7 +231,10 @@ impl Session {
         if !self.cancelled.is_cancelled() {
             assert_eq!(self.lab.rooms_left(), 0, "a room was left behind");
         }
-        answer
+        answer.map_err(|no_result| match no_result {
+            NoResult::Failed(failed) => failed,
+            NoResult::WaitsForApproval => panic!("no call here waits for approval"),
+        })
     }
 
     async fn bash(&self, command: &str) -> Done {
