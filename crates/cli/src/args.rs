@@ -187,7 +187,7 @@ pub(crate) enum Command {
     Blob(blob::Command),
     /// Look for what is wrong with this set-up.
     Doctor(doctor::Args),
-    /// See what is in force: the project, the data directory, options and variables, with where each comes from.
+    /// Show the configuration that is in force, and where each value comes from.
     #[command(
         subcommand,
         after_help = "Examples:\n  weir config show\n  weir config show --json | jq .settings"

@@ -251,7 +251,8 @@ mod tests {
     /// Asks for health on a connection of its own, which stays open; nothing, if the connection is closed instead.
     async fn ask(listener: std::net::SocketAddr) -> Option<TcpStream> {
         let mut stream = TcpStream::connect(listener).await.unwrap();
-        let _ = stream.write_all(b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").await;
+        let request = format!("GET /health HTTP/1.1\r\nhost: {listener}\r\n\r\n");
+        let _ = stream.write_all(request.as_bytes()).await;
         let mut beginning = [0; 12];
         stream.read_exact(&mut beginning).await.ok()?;
         assert_eq!(&beginning, b"HTTP/1.1 200");

@@ -143,7 +143,7 @@ fn a_long_result_waits_for_room_too() {
         let said = std::fs::read_to_string(stderr).unwrap();
         assert_eq!(ran.code, 0, "{args:?}: {said}");
         assert_eq!(canary.touched(), ["send_report"], "{args:?}");
-        let events = disk.run(&project, &["session", "show", "-1", "--json"]);
+        let events = disk.run(&project, &["cat", "--stream", "-1"]);
         assert!(events.stdout.contains("tool.completed"), "{args:?}: {said}\n{events}");
         assert!(!events.stdout.contains("tool.failed"), "{args:?}: {said}\n{events}");
         let verified = disk.run(&project, &["verify"]);
