@@ -64,7 +64,6 @@ impl Project {
         let sandbox = Arc::new(Sandbox::new(launcher));
         let (blobs, connections): (Arc<dyn Blobs>, _) = (Arc::new(MemoryBlobs::new()), Connections::new());
         let workshop = Workshop {
-            blobs: Arc::clone(&blobs),
             admins: vec![PRINCIPAL.to_owned()],
             live: Live::Everything,
             for_real: Default::default(),

@@ -15,7 +15,7 @@ use weir_types::{Explain, Fault, Secret};
 use crate::identity::{ADMINS, Identity};
 
 /// The variable that has the secret which signs tokens.
-const SECRET: &str = "WEIR_AUTH_JWT_SECRET";
+pub(crate) const SECRET: &str = "WEIR_AUTH_JWT_SECRET";
 
 /// The longest secret.
 const SECRET_BYTES_MAX: u64 = 4 * 1024;
@@ -98,6 +98,15 @@ pub(crate) struct LimitArgs {
     /// Most connections at once; further ones wait.
     #[arg(long, env = "WEIR_MAX_CONNECTIONS", value_name = "N", default_value_t = Settings::default().connections_max)]
     max_connections: usize,
+    /// Most connections of one address at once (of one /64 network with IPv6); further ones are closed. Loopback addresses and
+    /// those of `--trust-proxy-from` have no such limit.
+    #[arg(
+        long,
+        env = "WEIR_MAX_CONNECTIONS_PER_ADDRESS",
+        value_name = "N",
+        default_value_t = Settings::default().address_connections_max
+    )]
+    max_connections_per_address: usize,
     /// Most requests under way at once; further ones are told to come back.
     #[arg(long, env = "WEIR_MAX_REQUESTS", value_name = "N", default_value_t = Settings::default().requests_max)]
     max_requests: usize,
@@ -278,6 +287,7 @@ impl AuthArgs {
             max_body,
             max_blob,
             max_connections,
+            max_connections_per_address,
             max_requests,
             arrival,
             stall,
@@ -286,6 +296,7 @@ impl AuthArgs {
         } = *limits;
         for (is_zero, flag) in [
             (max_connections == 0, "max-connections"),
+            (max_connections_per_address == 0, "max-connections-per-address"),
             (max_requests == 0, "max-requests"),
             (arrival == 0, "arrival"),
             (stall == 0, "stall"),
@@ -302,6 +313,7 @@ impl AuthArgs {
             body_bytes_max: max_body,
             blob_bytes_max: max_blob,
             connections_max: max_connections,
+            address_connections_max: max_connections_per_address,
             requests_max: max_requests,
             arrival: Duration::from_secs(arrival),
             stall: Duration::from_secs(stall),

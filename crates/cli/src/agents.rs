@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use weir_blobs::{Blobs, MemoryBlobs};
 use weir_compiler::{Built, SaveError};
 use weir_engine::{
     Address, Agents, AsksFirst, EngineError, Explained, Hooks, ProjectHooks, Runnable, provision, recorded,
@@ -42,8 +41,6 @@ pub(crate) struct Makings {
     client: HttpClient,
     /// What their tools are made with.
     pub(crate) bench: Workbench,
-    /// Where large results go; into memory, until there is a better place.
-    blobs: Arc<dyn Blobs>,
     /// Where recorded sessions are, for models that replay one.
     journal: Option<Arc<SqliteJournal>>,
 }
@@ -176,7 +173,6 @@ impl Makings {
             iterations: None,
             client: HttpClient::new(),
             bench: Workbench::new(tools, directory, data_dir),
-            blobs: Arc::new(MemoryBlobs::new()),
             journal: None,
         }
     }
@@ -186,9 +182,9 @@ impl Makings {
         Self { iterations, ..self }
     }
 
-    /// Lets models replay the sessions of this journal, and tools keep large results there.
-    pub(crate) fn over(self, journal: Arc<SqliteJournal>, blobs: Arc<dyn Blobs>) -> Self {
-        Self { journal: Some(journal), blobs, ..self }
+    /// Lets models replay the sessions of this journal.
+    pub(crate) fn over(self, journal: Arc<SqliteJournal>) -> Self {
+        Self { journal: Some(journal), ..self }
     }
 
     /// An agent of a build, ready to run. Sends nothing yet, but finds out whether something is missing.
@@ -211,7 +207,7 @@ impl Makings {
         model: Arc<dyn Model>,
     ) -> Result<Runnable, AgentError> {
         let spec = project::agent(manifest, &agent.name, &self.directory)?;
-        let tools = self.bench.equip_behind(manifest, spec, gate, Arc::clone(&self.blobs)).toolbox;
+        let tools = self.bench.equip_behind(manifest, spec, gate).toolbox;
         let budgets = provision::budgets(manifest, admins(&self.data_dir));
         Ok(Runnable { agent, model, tools, manifest: hash, budgets })
     }
@@ -241,9 +237,9 @@ impl ProjectAgents {
         &self.0.bench
     }
 
-    /// Lets models replay the sessions of this journal, and tools keep large results there.
-    pub(crate) fn over(self, journal: Arc<SqliteJournal>, blobs: Arc<dyn Blobs>) -> Self {
-        Self(self.0.over(journal, blobs))
+    /// Lets models replay the sessions of this journal.
+    pub(crate) fn over(self, journal: Arc<SqliteJournal>) -> Self {
+        Self(self.0.over(journal))
     }
 
     /// The agent with its tools, and with another model than its own.

@@ -15,9 +15,9 @@ use weir_spec::Principal;
 use weir_types::{BranchId, BranchName, Explain, Fault, Hash, HashError, NameError, StreamName};
 
 use crate::commands::{
-    append, approvals, auth, backup, blob, branch, budget, build, cat, chat, completions, demo, deploy, diff,
-    doctor, fs, ingest, init, new, policy, prompt, run, schema, serve, session, streams, test, token, tools,
-    transfer, verify, whoami,
+    append, approvals, auth, backup, blob, branch, budget, build, cat, chat, completions, config, demo,
+    deploy, diff, doctor, fs, ingest, init, new, policy, prompt, run, schema, serve, session, streams, test,
+    token, tools, transfer, verify, whoami,
 };
 use crate::exit::Exit;
 use crate::paint::When;
@@ -80,7 +80,10 @@ pub(crate) enum Command {
     /// Make a project that builds, chats and passes its tests at once, offline.
     Init(init::Args),
     /// Add an agent, a loop or a tool to a project.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  weir new agent reviewer\n  weir new tool lookup_order\n  weir new loop nightly --agent reviewer"
+    )]
     New(new::Command),
     /// Compile the project: every mistake at once, or one manifest.
     Build(build::Args),
@@ -99,7 +102,10 @@ pub(crate) enum Command {
     /// Go back to the build that was deployed before.
     Rollback(deploy::RollbackArgs),
     /// Look at sessions, speak to them, and take them in hand.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  weir session list\n  weir session history -1\n  weir session resume -1\n  weir session fork -1 --at 12"
+    )]
     Session(session::Command),
     /// List the calls that wait for someone's approval.
     Approvals(approvals::Args),
@@ -108,22 +114,34 @@ pub(crate) enum Command {
     /// Say no to a call, and go on with the session that waited for it.
     Deny(approvals::DenyArgs),
     /// Look at what may be used, and what is left of it.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Examples:\n  weir budget show\n  weir budget show --agent helper")]
     Budget(budget::Command),
     /// Make, list and revoke the tokens that a server lets people in with.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  weir token issue --principal user:ada --expires 30d\n  weir token list\n  weir token revoke ID"
+    )]
     Token(token::Command),
     /// List the tools of an agent, and try one.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  weir tools list helper\n  weir tools call helper get_time"
+    )]
     Tools(tools::Command),
     /// See who may do what, why a call is allowed or denied, and what another policy would have decided.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  weir policy show\n  weir policy explain --agent helper --tool bash --input '{\"command\":\"ls\"}'\n  weir policy replay --since 7d"
+    )]
     Policy(policy::Command),
     /// Look at the files of a session, at any of its events.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  weir fs ls -1\n  weir fs cat -1 report.md\n  weir fs export -1 out"
+    )]
     Fs(fs::Command),
     /// Look at what agents are told.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Examples:\n  weir prompt show helper")]
     Prompt(prompt::Command),
     /// Show what agents of one build may do that those of another may not.
     Diff(diff::Args),
@@ -132,7 +150,10 @@ pub(crate) enum Command {
     /// Print what can be written in a project's files, as JSON Schema.
     Schema(schema::Args),
     /// Keep what convinces MCP servers of who is asking, on this machine.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  weir auth add mcp://mail.example.com/mcp\n  weir auth list\n  weir auth remove mcp://mail.example.com/mcp"
+    )]
     Auth(auth::Command),
     /// Append one event to a stream.
     Append(append::Args),
@@ -145,7 +166,10 @@ pub(crate) enum Command {
     /// Print the events of a branch, oldest first.
     Cat(cat::Args),
     /// Fork and list branches.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  weir branch fork --stream notes --at 12 --name draft\n  weir branch list --stream notes"
+    )]
     Branch(branch::Command),
     /// Check every event, every index and every blob against the hash chains.
     Verify(verify::Args),
@@ -156,10 +180,19 @@ pub(crate) enum Command {
     /// Write the journal and its blobs into one archive, while others go on writing.
     Backup(backup::Args),
     /// Store, read and collect content by its hash.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  weir blob put report.pdf\n  weir blob get HASH > report.pdf\n  weir blob gc --dry-run"
+    )]
     Blob(blob::Command),
     /// Look for what is wrong with this set-up.
     Doctor(doctor::Args),
+    /// Show the configuration that is in force, and where each value comes from.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  weir config show\n  weir config show --json | jq .settings"
+    )]
+    Config(config::Command),
     /// Say who asks: which principal, in which groups, and whether that one is an admin.
     Whoami(whoami::Args),
     /// Print a completion script for a shell.
@@ -279,6 +312,19 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        fn check(command: &clap::Command, path: &str) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let has_example = help.lines().any(|line| line.starts_with("  ") && line.contains(path));
+            assert!(help.contains("Examples:") && has_example, "`{path} --help` has no example: {help}");
+            for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+                check(sub, &format!("{path} {}", sub.get_name()));
+            }
+        }
+        check(&Cli::command(), "weir");
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub(crate) mod build;
 pub(crate) mod cat;
 pub(crate) mod chat;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod deploy;
 pub(crate) mod diff;
@@ -105,6 +106,7 @@ impl Command {
                 | Self::Approve(_)
                 | Self::Deny(_)
                 | Self::Budget(_)
+                | Self::Config(_)
                 | Self::Whoami(_)
         )
     }
@@ -172,6 +174,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Outcome {
         Command::Token(command) => token::run(&command, context).await,
         Command::Tools(command) => tools::run(&command, context).await,
         Command::Policy(command) => policy::run(&command, context).await,
+        Command::Config(command) => config::run(&command, context),
         Command::Whoami(args) => whoami::run(&args, context).await,
         Command::Fs(command) => fs::run(&command, context).await,
         Command::Prompt(command) => prompt::run(&command, context).await,

@@ -45,7 +45,7 @@ impl Host {
     pub(crate) async fn start(store: Store, data_dir: &Path, agents: ProjectAgents) -> Outcome<Self> {
         let Store { journal, blobs } = store;
         let journal = Arc::new(journal);
-        let agents = agents.over(Arc::clone(&journal), Arc::clone(&blobs));
+        let agents = agents.over(Arc::clone(&journal));
         let bench = agents.bench().clone();
         let host = Self::over(journal, blobs, data_dir, agents).await?;
         Ok(Self { bench: Some(bench), ..host })

@@ -11,7 +11,7 @@ use weir_types::{Explain, Fault};
 use crate::output::Out;
 
 /// Where the environment says how much is told.
-const VARIABLE: &str = "LOG_LEVEL";
+pub(crate) const VARIABLE: &str = "LOG_LEVEL";
 
 /// The level is none.
 #[derive(Debug, thiserror::Error)]

@@ -8,6 +8,7 @@ mod budget;
 mod builds;
 mod commands;
 mod compiling;
+mod damaged;
 mod exit;
 mod help;
 mod history;

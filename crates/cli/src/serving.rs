@@ -165,7 +165,7 @@ pub(crate) async fn prepare(
     let journal = Arc::new(journal);
     let makings =
         Makings::new(directory, &context.data_dir, &args.tools).with_iterations(args.max_iterations);
-    let served = Served::new(makings.over(Arc::clone(&journal), Arc::clone(&blobs)), sticks);
+    let served = Served::new(makings.over(Arc::clone(&journal)), sticks);
     let data_dir = context.data_dir.clone();
     let settings = Settings { bridge_secret, mcp_fixtures: args.mcp_conformance_fixtures, ..settings };
     Ok(Prepared { began, journal, served, blobs, data_dir, auth, settings, listener, signals })

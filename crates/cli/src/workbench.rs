@@ -7,7 +7,6 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tracing::warn;
-use weir_blobs::Blobs;
 use weir_compiler::{Command, refusal};
 use weir_engine::{CredentialFile, Equipped, HookMeans, MayStart, Program, Workshop, provision};
 use weir_mcp::Connections;
@@ -129,7 +128,7 @@ fn near<'k>(pattern: &str, known: impl Iterator<Item = &'k str>) -> Vec<String> 
     near.into_iter().take(NEAR_MAX).map(|(_, name)| format!("`{name}`")).collect()
 }
 
-/// What tools are made with, before there is a place for their blobs. Clones share their connections.
+/// What tools are made with. Clones share their connections.
 #[derive(Clone)]
 pub(crate) struct Workbench {
     live: Live,
@@ -163,13 +162,8 @@ impl Workbench {
     }
 
     /// The tools of an agent.
-    pub(crate) fn equip(
-        &self,
-        manifest: &Manifest,
-        agent: &manifest::Agent,
-        blobs: Arc<dyn Blobs>,
-    ) -> Equipped {
-        self.workshop(blobs).equip(manifest, agent)
+    pub(crate) fn equip(&self, manifest: &Manifest, agent: &manifest::Agent) -> Equipped {
+        self.workshop().equip(manifest, agent)
     }
 
     /// The same behind a gate that was made before.
@@ -178,9 +172,8 @@ impl Workbench {
         manifest: &Manifest,
         agent: &manifest::Agent,
         gate: Arc<dyn Gate>,
-        blobs: Arc<dyn Blobs>,
     ) -> Equipped {
-        self.workshop(blobs).equip_behind(manifest, agent, gate)
+        self.workshop().equip_behind(manifest, agent, gate)
     }
 
     /// What decides about the calls of a build.
@@ -188,9 +181,8 @@ impl Workbench {
         provision::gate(manifest, self.admins.iter().cloned())
     }
 
-    fn workshop(&self, blobs: Arc<dyn Blobs>) -> Workshop {
+    fn workshop(&self) -> Workshop {
         Workshop {
-            blobs,
             admins: self.admins.clone(),
             live: self.live.clone(),
             for_real: self.for_real.clone(),

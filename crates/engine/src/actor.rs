@@ -454,8 +454,14 @@ impl Actor {
     /// Adds what was decided to the draft. Only the owner decides.
     fn decided(&mut self, body: impl Into<Body>) -> Flow {
         self.claim();
-        let about = self.about(None);
-        self.draft.add(&mut self.session, body.into(), about, Nature::Decision);
+        let body = body.into();
+        // An event that begins a run or an iteration belongs to it.
+        let about = match &body {
+            Body::RunStarted(began) => About { run: Some(began.run), iteration: None, ..self.about(None) },
+            Body::IterationStarted(began) => About { iteration: Some(began.n), ..self.about(None) },
+            _ => self.about(None),
+        };
+        self.draft.add(&mut self.session, body, about, Nature::Decision);
         Flow::Again
     }
 

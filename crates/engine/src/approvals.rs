@@ -136,6 +136,11 @@ pub struct AskedAfter {
 }
 
 impl Approval {
+    /// Whether nobody can approve it any more at this time.
+    pub fn is_late(&self, now: Timestamp) -> bool {
+        self.expires.is_some_and(|expires| now >= expires)
+    }
+
     /// What a session asks by itself, in the order of its calls.
     pub(crate) fn of(address: &Address, session: &Session) -> Vec<Self> {
         let Some(created) = &session.created else { return Vec::new() };
@@ -328,7 +333,8 @@ impl Engine {
         of_family(self.0.journal(), address, &session).await
     }
 
-    /// What all sessions ask people, a page of at most so many sessions at a time, and where the next page begins.
+    /// What all sessions ask people, a page of at most so many sessions at a time, and where the next page begins. Calls that
+    /// nobody can approve any more are left out, also where their expiry is not written down yet.
     ///
     /// # Errors
     /// When the journal cannot be read.
@@ -379,10 +385,14 @@ impl Engine {
         }
         let last = seen.last().filter(|_| !is_over).map(Listed::after);
         let next = last.map(|after| AskedAfter { status: at.status, after: Some(after) });
+        let now = (self.0.setup.options.clock)();
         let (mut approvals, mut damaged) = (Vec::new(), Vec::new());
         for address in seen.iter().filter_map(|listed| Address::of(&listed.branch)) {
             match store::load(journal, &address).await {
-                Ok(Some(loaded)) => approvals.extend(Approval::of(&address, &loaded.state())),
+                Ok(Some(loaded)) => {
+                    let asked = Approval::of(&address, &loaded.state()).into_iter();
+                    approvals.extend(asked.filter(|approval| !approval.is_late(now)));
+                }
                 Ok(None) => {}
                 Err(error) if error.is_damage() => {
                     damaged.push(DamagedSession { address, what: error.to_string() });

@@ -1,6 +1,8 @@
 //! Events that have been decided or have happened, and are not written down yet. An event that guards nothing travels
 //! with the next one that does.
 
+use bytes::Bytes;
+use weir_blobs::{Blobs, PutError};
 use weir_journal::{NewEvent, Part, mint, now};
 use weir_kernel::{About, At, Body, Session, kind};
 use weir_types::{CallId, EventId, Hash, Meta};
@@ -29,6 +31,8 @@ struct Drafted {
     nature: Nature,
     /// What goes to other streams in the same append, such as the beginning of a child.
     beside: Vec<Part>,
+    /// A blob that the event names, and that has to be there before it.
+    content: Option<Bytes>,
     /// What purses are told about it.
     settled: Vec<Part>,
 }
@@ -96,7 +100,22 @@ impl Draft {
         session.apply_body(At { seq: session.seq.next(), ts, id, held_us: about.held_us }, &body);
         let told = pending.map(|pending| pending.ended_by(&body, session)).unwrap_or_default();
         let settled = told.iter().filter_map(|told| settlement(told, &about)).collect();
-        self.events.push(Drafted { event, body, about, nature, beside, settled });
+        self.events.push(Drafted { event, body, about, nature, beside, content: None, settled });
+    }
+
+    /// Keeps the content of a blob that the event which was added last names, until [`Draft::store_contents`].
+    pub(crate) fn attach(&mut self, content: Bytes) {
+        if let Some(last) = self.events.last_mut() {
+            last.content = Some(content);
+        }
+    }
+
+    /// Stores the blobs that came with events. It may be called as often as storing fails.
+    pub(crate) async fn store_contents(&self, blobs: &dyn Blobs) -> Result<(), PutError> {
+        for content in self.events.iter().filter_map(|drafted| drafted.content.as_ref()) {
+            blobs.put_bytes(content.clone()).await?;
+        }
+        Ok(())
     }
 
     /// Whether it holds a decision about a call.
@@ -124,6 +143,9 @@ impl Draft {
         for fact in old.events.into_iter().filter(|drafted| drafted.nature == Nature::Fact) {
             let beside = Beside { id: id_of(&fact.body), parts: fact.beside };
             self.add_with(session, fact.body, fact.about, Nature::Fact, beside);
+            if let Some(content) = fact.content {
+                self.attach(content);
+            }
         }
     }
 }

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_blobs::Blobs;
 use weir_mcp::Connections;
 use weir_secrets::{Places, Redactor};
 use weir_spec::manifest::{self, Manifest};
@@ -18,8 +17,6 @@ use crate::servers::{AgentServers, MayStart, Means};
 /// What every agent's tools are made with.
 #[derive(Clone)]
 pub struct Workshop {
-    /// Large content.
-    pub blobs: Arc<dyn Blobs>,
     /// Who holds every role and grant: the owner of the data directory.
     pub admins: Vec<String>,
     /// Which writes really happen.
@@ -72,7 +69,6 @@ impl Workshop {
             gate,
             live: self.live.clone(),
             for_real: self.for_real.clone(),
-            blobs: Arc::clone(&self.blobs),
             redact: Arc::new(Redacting(self.redactor.clone())),
             sandbox: Arc::clone(&self.sandbox),
             net: self.net.clone(),

@@ -6,6 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weir_types::{CallId, EventId, OwnerId, RunId, SessionId, Timestamp};
 
 /// A fresh event id, greater than every one minted before it in this process.
+///
+/// Ids are no order of events: an id is minted before its event is queued, and of two writers the later id may be appended
+/// first. The order is `seq`, or `position` over all streams.
 pub fn mint() -> EventId {
     EventId::from_u128(next())
 }

@@ -84,20 +84,22 @@ pub(crate) fn provider_of(full_name: &str) -> &str {
     full_name.split_once('/').map_or(full_name, |(provider, _)| provider)
 }
 
+/// Providers, and the environment variable that the key of each usually is in.
+pub const USUAL_KEY_ENVS: [(&str, &str); 8] = [
+    ("anthropic", "ANTHROPIC_API_KEY"),
+    ("openai", "OPENAI_API_KEY"),
+    ("google", "GOOGLE_API_KEY"),
+    ("mistral", "MISTRAL_API_KEY"),
+    ("deepseek", "DEEPSEEK_API_KEY"),
+    ("groq", "GROQ_API_KEY"),
+    ("openrouter", "OPENROUTER_API_KEY"),
+    ("xai", "XAI_API_KEY"),
+];
+
 /// The environment variable that a provider's key usually is in.
 pub fn usual_key_env(provider: &str) -> Option<&'static str> {
-    let usual = match provider {
-        "anthropic" => "ANTHROPIC_API_KEY",
-        "openai" => "OPENAI_API_KEY",
-        "google" | "gemini" => "GOOGLE_API_KEY",
-        "mistral" => "MISTRAL_API_KEY",
-        "deepseek" => "DEEPSEEK_API_KEY",
-        "groq" => "GROQ_API_KEY",
-        "openrouter" => "OPENROUTER_API_KEY",
-        "xai" => "XAI_API_KEY",
-        _ => return None,
-    };
-    Some(usual)
+    let provider = if provider == "gemini" { "google" } else { provider };
+    USUAL_KEY_ENVS.iter().find(|(name, _)| *name == provider).map(|(_, variable)| *variable)
 }
 
 fn usual_base_url(provider: &str, wire: Wire) -> &'static str {

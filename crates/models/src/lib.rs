@@ -41,7 +41,7 @@ mod wires;
 
 pub use connect::connect;
 pub use error::ModelError;
-pub use http::{Endpoint, HttpClient, Limits, usual_key_env};
+pub use http::{Endpoint, HttpClient, Limits, USUAL_KEY_ENVS, usual_key_env};
 pub use model::{Channel, Delta, Model, Piece};
 pub use offline::scripted;
 pub use offline::{Echo, Recorded, Replay, Scripted};

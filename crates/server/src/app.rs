@@ -66,6 +66,9 @@ pub struct Settings {
     pub blob_bytes_max: usize,
     /// The most connections at once; further ones wait to be accepted.
     pub connections_max: usize,
+    /// The most connections of one address at once; further ones are closed. Loopback addresses and trusted proxies have no
+    /// such limit.
+    pub address_connections_max: usize,
     /// The most requests under way at once; further ones are told to come back.
     pub requests_max: usize,
     /// How long a request may take to arrive.
@@ -93,6 +96,7 @@ impl Default for Settings {
             body_bytes_max: 4 * 1024 * 1024,
             blob_bytes_max: 64 * 1024 * 1024,
             connections_max: 4_096,
+            address_connections_max: 256,
             requests_max: 4_096,
             arrival: Duration::from_secs(30),
             stall: Duration::from_secs(120),

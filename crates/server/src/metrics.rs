@@ -53,6 +53,8 @@ pub(crate) struct Metrics {
     nano_usd: AtomicU64,
     /// Handlers that panicked.
     panics: AtomicU64,
+    /// Connections that were closed at once, because their address had too many.
+    refused_connections: AtomicU64,
 }
 
 /// One pattern with one method.
@@ -88,6 +90,15 @@ impl Metrics {
     /// A handler has panicked.
     pub(crate) fn panicked(&self) {
         self.panics.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection was closed at once.
+    pub(crate) fn refused_connection(&self) {
+        self.refused_connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn refused_connections(&self) -> u64 {
+        self.refused_connections.load(Ordering::Relaxed)
     }
 
     fn answered(&self, route: Option<&str>, method: &Method, status: StatusCode, took: Duration) {
@@ -164,7 +175,8 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
 /// What the server counts, as Prometheus reads it. `weir_info{version,manifest}`; `weir_http_requests_total{route,method,status}`,
 /// `weir_http_request_duration_seconds{route,method}` (until the answer began) and `weir_http_requests_open`; `weir_streams_open`;
 /// `weir_sessions_active` (in memory); `weir_runs_total{stop}`, `weir_tokens_total{kind}` and `weir_cost_usd_total` since it started, of all
-/// processes; `weir_panics_total`; `weir_journal_position`; `process_resident_memory_bytes`. No label is a caller's word.
+/// processes; `weir_connections_refused_total`; `weir_panics_total`; `weir_journal_position`;
+/// `process_resident_memory_bytes`. No label is a caller's word.
 #[utoipa::path(
     get,
     path = "/metrics",

@@ -1,5 +1,6 @@
 //! Accepting connections, and letting them go.
 
+mod addresses;
 mod reserve;
 mod traffic;
 
@@ -20,6 +21,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use self::addresses::{Addresses, is_unlimited};
 use self::reserve::{Place, Places};
 use self::traffic::{Traffic, Wire};
 use crate::app::App;
@@ -50,6 +52,18 @@ const BREATH: Duration = Duration::from_millis(100);
 /// # Errors
 /// When the journal cannot be read.
 pub async fn serve(listener: TcpListener, app: App, stop: CancellationToken) -> io::Result<()> {
+    let proxies = app.auth.proxy.as_ref().map(|proxy| proxy.peers.clone()).unwrap_or_default();
+    let addresses =
+        Addresses::new(app.settings.address_connections_max, move |peer| is_unlimited(peer, &proxies));
+    serve_among(listener, app, stop, addresses).await
+}
+
+async fn serve_among(
+    listener: TcpListener,
+    app: App,
+    stop: CancellationToken,
+    addresses: Addresses,
+) -> io::Result<()> {
     app.auth.tokens.load(&*app.journal).await.map_err(io::Error::other)?;
     // All of them end with this set, which ends with this function.
     let mut tasks = JoinSet::new();
@@ -70,7 +84,16 @@ pub async fn serve(listener: TcpListener, app: App, stop: CancellationToken) -> 
             Some(_) = connections.join_next() => continue,
             accepted = next => accepted,
         };
-        connections.spawn(doors.clone().attend(stream, ends, place, places.clone()));
+        let Some(counted) = addresses.count(ends.peer.ip()) else {
+            app.metrics.refused_connection();
+            tracing::debug!(peer = %ends.peer, "a connection of an address that has too many");
+            continue;
+        };
+        let attended = doors.clone().attend(stream, ends, place, places.clone());
+        connections.spawn(async move {
+            attended.await;
+            drop(counted);
+        });
     }
     drop(listener);
     app.stopping.cancel();
@@ -215,5 +238,52 @@ async fn answered(service: Router, request: Request) -> Response {
     match service.oneshot(request).await {
         Ok(response) => response,
         Err(never) => match never {},
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::fixture::Data;
+
+    /// Asks for health on a connection of its own, which stays open; nothing, if the connection is closed instead.
+    async fn ask(listener: std::net::SocketAddr) -> Option<TcpStream> {
+        let mut stream = TcpStream::connect(listener).await.unwrap();
+        let request = format!("GET /health HTTP/1.1\r\nhost: {listener}\r\n\r\n");
+        let _ = stream.write_all(request.as_bytes()).await;
+        let mut beginning = [0; 12];
+        stream.read_exact(&mut beginning).await.ok()?;
+        assert_eq!(&beginning, b"HTTP/1.1 200");
+        Some(stream)
+    }
+
+    #[tokio::test]
+    async fn connections_of_an_address_beyond_its_limit_are_closed_and_counted() {
+        let data = Data::default();
+        let app = data.app().await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (at, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
+        // All connections of a test come from loopback.
+        let addresses = Addresses::new(2, |_| false);
+        let served = tokio::spawn(serve_among(listener, app.clone(), stop.clone(), addresses));
+
+        let [first, second] = [ask(at).await.unwrap(), ask(at).await.unwrap()];
+        assert!(ask(at).await.is_none(), "it has two");
+        assert_eq!(app.metrics.refused_connections(), 1);
+        drop(first);
+        // The server sees the end of the first a little later than we do.
+        let mut third = None;
+        for _ in 0..1_000 {
+            third = ask(at).await;
+            if third.is_some() {
+                break;
+            }
+        }
+        assert!(third.is_some(), "one has ended");
+        drop((second, third));
+        stop.cancel();
+        served.await.unwrap().unwrap();
     }
 }

@@ -1,11 +1,10 @@
 //! Results of any length: what is too long for a request goes to a blob, and the model gets the beginning, the size and
-//! the way to the rest.
+//! the way to the rest. Whoever writes the result down stores the blob.
 
 use bytes::Bytes;
-use weir_blobs::Blobs;
 use weir_types::{Block, View, text_of};
 
-use crate::call::{Done, Failed};
+use crate::call::{Done, Failed, Whole};
 
 /// Most text of one result that a request shows as it is. About eight thousand tokens; more is read in parts.
 pub(crate) const SHOWN_BYTES_MAX: usize = 32 * 1024;
@@ -24,23 +23,17 @@ const MEDIA_BYTES_MAX: usize = 5 * 1024 * 1024;
 const LOG_LINES_MAX: usize = 200;
 const LOG_LINE_BYTES_MAX: usize = 2 * 1024;
 
-/// Bounds what is shown of a result. The whole of its text is kept in a blob.
-pub(crate) async fn bound(done: Done, blobs: &dyn Blobs) -> Result<Done, Failed> {
+/// Bounds what is shown of a result. The whole of its text goes along.
+pub(crate) fn bound(done: Done) -> Done {
     let mut done = without_surplus_media(done);
     bound_log(&mut done.log);
     let text = text_of(&done.content);
     if text.len() <= SHOWN_BYTES_MAX || done.whole.is_some() {
-        return Ok(done);
+        return done;
     }
     let kept = head(&text, WHOLE_BYTES_MAX);
-    let stored = blobs.put_bytes(Bytes::copy_from_slice(kept.as_bytes())).await;
-    let stored = stored.map_err(|error| {
-        Failed::unknown(
-            "storage",
-            format!("the call ran, but its result of {} bytes cannot be kept: {error}", text.len()),
-        )
-    })?;
-    let (hash, shown) = (stored.hash, head(&text, HEAD_BYTES));
+    let whole = Whole::new(Bytes::copy_from_slice(kept.as_bytes()));
+    let (hash, shown) = (whole.hash(), head(&text, HEAD_BYTES));
     let lost = match text.len() - kept.len() {
         0 => String::new(),
         lost => format!(" The last {lost} bytes were not kept."),
@@ -53,7 +46,7 @@ pub(crate) async fn bound(done: Done, blobs: &dyn Blobs) -> Result<Done, Failed>
     );
     let mut content = vec![Block::text(format!("{shown}{note}"))];
     content.extend(done.content.into_iter().filter(|block| block.as_text().is_none()));
-    Ok(Done { content, whole: Some(hash), ..done })
+    Done { content, whole: Some(whole), ..done }
 }
 
 /// Bounds what is said of a failure. Nothing of it is kept elsewhere: the beginning says what went wrong.
@@ -113,49 +106,46 @@ pub(crate) fn head(text: &str, bytes_max: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_blobs::MemoryBlobs;
     use weir_types::Source;
 
-    #[tokio::test]
-    async fn what_fits_is_shown_and_what_does_not_is_kept() {
-        let blobs: &dyn Blobs = &MemoryBlobs::new();
+    #[test]
+    fn what_fits_is_shown_and_what_does_not_is_kept() {
         let short = Done::text("x".repeat(SHOWN_BYTES_MAX));
-        assert_eq!(bound(short.clone(), blobs).await.unwrap(), short);
+        assert_eq!(bound(short.clone()), short);
         let text = "é".repeat(SHOWN_BYTES_MAX / 2 + 1);
-        let long = bound(Done::text(text.clone()), blobs).await.unwrap();
-        let hash = long.whole.unwrap();
-        assert_eq!(blobs.get_bytes(hash, u64::MAX).await.unwrap(), text.as_bytes());
+        let long = bound(Done::text(text.clone()));
         let words = long.words();
+        let whole = long.whole.unwrap();
+        let hash = whole.hash();
+        assert_eq!(whole.into_content(), text.as_bytes());
         assert!(words.contains(&format!("the first 8192 of {} bytes", text.len())), "{}", &words[8192..]);
         assert!(words.contains(&hash.to_string()) && words.len() < 2 * HEAD_BYTES);
     }
 
-    #[tokio::test]
-    async fn pictures_are_bounded() {
+    #[test]
+    fn pictures_are_bounded() {
         let image = |bytes: usize| {
             Block::from(View::Image {
                 media_type: "image/png".into(),
                 source: Source::Base64("A".repeat(bytes)),
             })
         };
-        let blobs: &dyn Blobs = &MemoryBlobs::new();
         let many = Done { content: (0..30).map(|_| image(4)).collect(), ..Done::default() };
-        let many = bound(many, blobs).await.unwrap();
+        let many = bound(many);
         assert_eq!(many.content.len(), MEDIA_MAX + 1);
         assert!(many.words().contains("10 pictures or documents left out"));
         let large = Done { content: vec![image(MEDIA_BYTES_MAX + 1)], ..Done::default() };
-        assert_eq!(bound(large, blobs).await.unwrap().content.len(), 1);
+        assert_eq!(bound(large).content.len(), 1);
     }
 
-    #[tokio::test]
-    async fn failures_and_logs_are_bounded() {
+    #[test]
+    fn failures_and_logs_are_bounded() {
         let log = || (0..1_000).map(|_| "é".repeat(5_000)).collect::<Vec<_>>();
         let failed = Failed { log: log(), ..Failed::unknown("x", "é".repeat(1_000_000)) };
         let bounded = bound_failure(failed);
         assert!(bounded.message.ends_with("\n[1991808 more bytes left out]"), "{}", bounded.message.len());
         assert_eq!((bounded.message.len(), bounded.outcome), (HEAD_BYTES + 30, weir_types::Outcome::Unknown));
-        let blobs: &dyn Blobs = &MemoryBlobs::new();
-        let done = bound(Done { log: log(), ..Done::text("short") }, blobs).await.unwrap();
+        let done = bound(Done { log: log(), ..Done::text("short") });
         for log in [bounded.log, done.log] {
             assert_eq!((log.len(), log[0].len()), (LOG_LINES_MAX + 1, LOG_LINE_BYTES_MAX));
             assert_eq!(log[LOG_LINES_MAX], "[800 more lines left out]");

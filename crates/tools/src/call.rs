@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use weir_journal::Appended;
 use weir_types::{Block, BranchName, CallId, Effect, Hash, Json, Outcome, SessionId, text_of};
@@ -119,8 +120,8 @@ pub struct Done {
     pub content: Vec<Block>,
     /// What it did to the session, in order. Each becomes an event, in the same append as the result.
     pub traces: Vec<Trace>,
-    /// The blob with the whole answer, when `content` has only its beginning.
-    pub whole: Option<Hash>,
+    /// The whole answer, when `content` has only its beginning. It becomes a blob when the result becomes an event.
+    pub whole: Option<Whole>,
     /// What it wrote to its console; for people, not for the model.
     pub log: Vec<String>,
 }
@@ -141,6 +142,30 @@ impl Done {
     /// Its words.
     pub fn words(&self) -> String {
         text_of(&self.content)
+    }
+}
+
+/// The whole of an answer that is too long to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Whole {
+    hash: Hash,
+    content: Bytes,
+}
+
+impl Whole {
+    /// The whole answer.
+    pub fn new(content: Bytes) -> Self {
+        Self { hash: Hash::of(&content), content }
+    }
+
+    /// The name of its blob.
+    pub fn hash(&self) -> Hash {
+        self.hash
+    }
+
+    /// What the blob has to hold.
+    pub fn into_content(self) -> Bytes {
+        self.content
     }
 }
 

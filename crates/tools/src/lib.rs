@@ -29,7 +29,7 @@ mod script;
 
 pub use agents::Agents;
 pub use builtin::Builtin;
-pub use call::{Asked, Done, Failed, NoResult, Permit, Started, Trace, World};
+pub use call::{Asked, Done, Failed, NoResult, Permit, Started, Trace, Whole, World};
 pub use decision::Decision;
 pub use files::{Edit, FileInfo, Files, FilesError};
 pub use gate::{Gate, Request, Stored, StoredKind};

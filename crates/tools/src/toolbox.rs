@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_blobs::Blobs;
 use weir_types::{Effect, GateStep, Json, Risk, Verdict, Who};
 
 use crate::bound::{bound, bound_failure, head};
@@ -41,8 +40,6 @@ pub struct Setup {
     pub live: Live,
     /// Calls that really happen whatever that says.
     pub for_real: CallsForReal,
-    /// Large content.
-    pub blobs: Arc<dyn Blobs>,
     /// MCP servers.
     pub servers: Arc<dyn Servers>,
     /// What takes secrets out of what tools answer.
@@ -232,7 +229,7 @@ impl Toolbox {
             }
             let (effect, deadline) =
                 (lost_effect(&tool.offer, &started), deadline(&tool.offer, setup.deadline));
-            let (blobs, redact) = (Arc::clone(&setup.blobs), Arc::clone(&setup.redact));
+            let redact = Arc::clone(&setup.redact);
             let work = run(setup, tool, started);
             let done = match deadline {
                 Some(deadline) => tokio::time::timeout(deadline, work)
@@ -241,7 +238,7 @@ impl Toolbox {
                 None => work.await,
             };
             match done {
-                Ok(done) => Ok(bound(redacted(done, &*redact), &*blobs).await?),
+                Ok(done) => Ok(bound(redacted(done, &*redact))),
                 Err(NoResult::Failed(failed)) => {
                     Err(bound_failure(redacted_failure(failed, &*redact)).into())
                 }

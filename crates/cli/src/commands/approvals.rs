@@ -11,6 +11,7 @@ use weir_types::{Json, Timestamp};
 
 use crate::asked;
 use crate::commands::{Context, session};
+use crate::damaged::end_of_list;
 use crate::host::Host;
 use crate::identity::Sees;
 use crate::output::Out;
@@ -79,11 +80,12 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
 
 async fn list(args: &Args, sees: &Sees, host: &Host, out: &mut Out) -> Outcome {
     let limit = args.limit.unwrap_or(if out.json { usize::MAX } else { ROWS_DEFAULT });
-    let (mut shown, mut found) = (Vec::new(), 0);
+    let (mut shown, mut found, mut unreadable) = (Vec::new(), 0, 0);
     let mut pages = Pages::new(args, sees, host).await?;
     while let Some((page, damaged)) = pages.next(host).await? {
         if *sees == Sees::Everything {
             tell_damaged(&damaged, out)?;
+            unreadable += damaged.len();
         }
         for approval in page {
             if !is_seen(&approval, sees, host).await? {
@@ -102,7 +104,7 @@ async fn list(args: &Args, sees: &Sees, host: &Host, out: &mut Out) -> Outcome {
     if !out.json {
         print(&shown, found, out)?;
     }
-    Ok(())
+    end_of_list(unreadable, "session")
 }
 
 /// Whether someone is shown what is asked: their own calls, and those that they may decide about.
@@ -127,7 +129,8 @@ impl Pages {
         let of_session = match &args.session {
             Some(session) => {
                 let address = find(&*host.journal, session, sees).await?;
-                Some(host.engine.approvals(&address).await?)
+                let asked = host.engine.approvals(&address).await?;
+                Some(asked.into_iter().filter(|approval| !approval.is_late(now())).collect())
             }
             None => None,
         };

@@ -13,6 +13,7 @@ use weir_types::{Explain, Fault, Timestamp};
 use self::view::{Counted, View};
 use crate::budget::flag;
 use crate::commands::{Context, session};
+use crate::damaged::end_of_list;
 use crate::host::Host;
 use crate::identity::{Identity, Sees};
 use crate::output::Out;
@@ -110,7 +111,7 @@ pub(crate) async fn run(command: &Command, context: &mut Context) -> Outcome {
 }
 
 async fn show(args: &Args, asker: &Asker, day: &str, is_today: bool, host: &Host, out: &mut Out) -> Outcome {
-    let stopped = stopped(host).await?;
+    let (stopped, damaged) = stopped(host, out).await?;
     let (purses, stopped) = match &args.session {
         Some(session) => {
             let address = find(&*host.journal, session, &asker.sees).await?;
@@ -121,9 +122,11 @@ async fn show(args: &Args, asker: &Asker, day: &str, is_today: bool, host: &Host
     };
     let views: Vec<View> = purses.iter().map(|balance| view(balance, &stopped)).collect();
     if out.json {
-        return views.iter().try_for_each(|view| out.object(view));
+        views.iter().try_for_each(|view| out.object(view))?;
+    } else {
+        print(args, day, &views, &stopped, out)?;
     }
-    print(args, day, &views, &stopped, out)
+    end_of_list(damaged, "session")
 }
 
 fn view(balance: &Balance, stopped: &[Stopped]) -> View {
@@ -131,16 +134,23 @@ fn view(balance: &Balance, stopped: &[Stopped]) -> View {
     View::new(balance, stopped.map(|stopped| stopped.address.to_string()).collect())
 }
 
-/// The sessions that wait because a purse had too little.
-async fn stopped(host: &Host) -> Outcome<Vec<Stopped>> {
-    let mut found = Vec::new();
+/// The sessions that wait because a purse had too little, and how many others wait and cannot be read.
+async fn stopped(host: &Host, out: &Out) -> Outcome<(Vec<Stopped>, usize)> {
+    let (mut found, mut damaged) = (Vec::new(), 0);
     let filter = ListFilter { status: Some(Status::Waiting), ..ListFilter::default() };
     let mut pages = Pages::new(filter);
     while let Some(page) = pages.next(&*host.journal).await? {
         for address in page.iter().filter_map(|listed| Address::of(&listed.branch)) {
             let session = match host.engine.state(&address, None).await {
-                // What stopped it is not known; every other session is still shown.
-                Err(error) if error.is_damage() => continue,
+                Err(error) if error.is_damage() => {
+                    damaged += 1;
+                    let what = error.to_string();
+                    out.warn(format_args!(
+                        "session {address} is damaged, and why it waits cannot be shown: {}",
+                        printable(&what)
+                    ));
+                    continue;
+                }
                 session => session?,
             };
             let parked = session.run.as_ref().and_then(|run| run.parked.as_ref());
@@ -150,7 +160,7 @@ async fn stopped(host: &Host) -> Outcome<Vec<Stopped>> {
             found.push(Stopped { address, scope, message, more: came.budget });
         }
     }
-    Ok(found)
+    Ok((found, damaged))
 }
 
 /// The purses of a day: those that were used, those that could be, and whichever stopped a session.

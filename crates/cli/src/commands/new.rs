@@ -26,10 +26,19 @@ const BETWEEN_FILES: [&str; 3] = ["spec::unknown-agent", "spec::no-file", "spec:
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// An agent: agents/NAME/spec.yaml.
+    #[command(
+        after_help = "Examples:\n  weir new agent reviewer\n  weir new agent reviewer --project my-agents"
+    )]
     Agent(Args),
     /// A loop: loops/NAME.yaml.
+    #[command(
+        after_help = "Examples:\n  weir new loop nightly\n  weir new loop nightly --agent reviewer --run-as clock-bot"
+    )]
     Loop(LoopArgs),
     /// A script tool: tools/NAME.ts.
+    #[command(
+        after_help = "Examples:\n  weir new tool lookup_order\n  weir new tool lookup_order --json | jq -r '.files[]'"
+    )]
     Tool(Args),
 }
 

@@ -6,6 +6,7 @@ use weir_types::{BranchName, OwnerId, StreamName, Timestamp};
 
 use crate::args;
 use crate::commands::Context;
+use crate::damaged::end_of_list;
 use crate::identity::Sees;
 use crate::output::Out;
 use crate::report::{Failure, Outcome};
@@ -39,10 +40,11 @@ pub(crate) async fn run(context: &mut Context) -> Outcome {
 }
 
 async fn list(journal: &impl Journal, out: &mut Out) -> Outcome {
-    let mut after = None;
+    let (mut after, mut damaged) = (None, 0);
     loop {
         let first = after.is_none();
         let page = journal.streams(after, PAGE_MAX).await?;
+        damaged += page.iter().filter(|summary| summary.damage.is_some()).count();
         if out.json {
             page.iter().try_for_each(|summary| out.object(&view(summary)))?;
         } else if page.is_empty() && first {
@@ -52,7 +54,7 @@ async fn list(journal: &impl Journal, out: &mut Out) -> Outcome {
         }
         match page.into_iter().next_back() {
             Some(last) => after = Some(last.stream),
-            None => return Ok(()),
+            None => return end_of_list(damaged, "stream"),
         }
     }
 }

@@ -90,11 +90,12 @@ struct Writing {
 }
 
 impl Writing {
-    fn start(args: &[&str]) -> Self {
-        let canary = Canary::with_tools(&[tool("send")]);
+    /// The command is one of [`COMMANDS`], with this tool.
+    fn start(name: &str, args: &[&str]) -> Self {
+        let canary = Canary::with_tools(&[tool(name)]);
         let project = Project::new();
         let spec = format!("tools:\n  - {{ server: \"{}\", access: write }}\n", canary.server(""));
-        project.agent("busy", &spec, &script(&[("^go", json!([{"tool": "send", "input": {"to": "ada"}}]))]));
+        project.agent("busy", &spec, &script(&[("^go", json!([{"tool": name, "input": {"to": "ada"}}]))]));
         let disk = SmallDisk::new();
         let built = disk.run(&project, &["build", "--yes"]);
         assert_eq!(built.code, 0, "{built}");
@@ -124,15 +125,36 @@ impl Writing {
     }
 }
 
+/// Commands that call `send`.
 const COMMANDS: [&[&str]; 2] = [
     &["chat", "busy", "-m", "go", "--live-writes"],
     &["tools", "call", "busy", "send", r#"{"to":"ada"}"#, "--live-writes"],
 ];
 
+/// A result of `send_report` is stored in a blob, because it is too long to be shown.
+#[test]
+fn a_long_result_waits_for_room_too() {
+    for args in COMMANDS {
+        let args: Vec<&str> =
+            args.iter().map(|arg| if *arg == "send" { "send_report" } else { arg }).collect();
+        let Writing { project, canary, disk, running, stderr } = Writing::start("send_report", &args);
+        disk.free();
+        let ran = running.wait(DEADLINE);
+        let said = std::fs::read_to_string(stderr).unwrap();
+        assert_eq!(ran.code, 0, "{args:?}: {said}");
+        assert_eq!(canary.touched(), ["send_report"], "{args:?}");
+        let events = disk.run(&project, &["cat", "--stream", "-1"]);
+        assert!(events.stdout.contains("tool.completed"), "{args:?}: {said}\n{events}");
+        assert!(!events.stdout.contains("tool.failed"), "{args:?}: {said}\n{events}");
+        let verified = disk.run(&project, &["verify"]);
+        assert_eq!(verified.code, 0, "{verified}");
+    }
+}
+
 #[test]
 fn a_command_waits_for_room_and_then_stores_the_result() {
     for args in COMMANDS {
-        let Writing { project, canary, disk, running, stderr } = Writing::start(args);
+        let Writing { project, canary, disk, running, stderr } = Writing::start("send", args);
         disk.free();
         let ran = running.wait(DEADLINE);
         let said = std::fs::read_to_string(stderr).unwrap();
@@ -147,7 +169,7 @@ fn a_command_waits_for_room_and_then_stores_the_result() {
 #[test]
 fn a_command_that_is_stopped_says_what_ran_and_doing_as_it_says_repeats_nothing() {
     for args in COMMANDS {
-        let Writing { project, canary, disk, running, stderr } = Writing::start(args);
+        let Writing { project, canary, disk, running, stderr } = Writing::start("send", args);
         let ran = running.interrupt();
         let said = std::fs::read_to_string(stderr).unwrap();
         assert_eq!(ran.code, 1, "{args:?}: {said}");

@@ -15,6 +15,7 @@ mod build;
 mod carried;
 mod chat;
 mod clocks;
+mod configured;
 mod confined;
 mod damaged;
 mod data_dir;

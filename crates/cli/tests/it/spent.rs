@@ -44,6 +44,35 @@ fn show(project: &Project, args: &[&str]) -> String {
     project.weir.mask(&lines.collect::<Vec<_>>().join("\n"))
 }
 
+/// The session that called one which a limit stopped has been told that the call failed, and how the other goes on.
+#[test]
+fn a_resumed_child_says_that_its_parent_has_gone_on_without_it() {
+    let project = Project::new();
+    let work = json!([{"tool": "clerk", "input": {"message": "work"}}]);
+    let replies =
+        json!([{"when": {"user": "^go"}, "call": work}, {"when": {"tool": "clerk"}, "say": "{{result}}"}]);
+    project.agent("boss", "tools: [{ server: \"weir://clerk\", access: write }]\n", &replies);
+    let look = json!([{"tool": "get_time", "input": {}}]);
+    let replies = json!([
+        {"when": {"user": "^work"}, "call": look},
+        {"when": {"tool": "get_time"}, "say": "It is late."},
+    ]);
+    project.agent("clerk", "limits: { model_calls: 1 }\ntools: [{ name: get_time }]\n", &replies);
+    project.write("weir.yaml", "project: office\n");
+    project.build();
+    let told = project.json(&["chat", "boss", "-m", "go", "--live-writes"]);
+    let answer = told["answer"].as_str().unwrap();
+    let paste = answer.split("`weir ").nth(1).and_then(|rest| rest.split('`').next()).unwrap();
+    let words: Vec<&str> = paste.split(' ').collect();
+    assert_eq!(words[..2], ["session", "resume"], "{answer}");
+    let resumed = project.run(&words);
+    assert_eq!((resumed.code, resumed.stdout.trim()), (0, "It is late."), "{resumed}");
+    let parent = told["session"].as_str().unwrap();
+    let hint = format!("`weir chat boss --session {parent} -m TEXT`");
+    assert!(resumed.stderr.contains("has gone on without this answer"), "{resumed}");
+    assert!(resumed.stderr.replace('\n', " ").contains(&hint), "{resumed}");
+}
+
 #[test]
 fn a_run_that_a_budget_stops_says_which_and_how_it_goes_on() {
     let project = project("budgets: { per_session: { model_calls: 1 } }\n");

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use weir_blobs::MemoryBlobs;
 use weir_compiler::{Nobody, Options, compile};
 use weir_engine::provision;
 use weir_journal::{mint_call, mint_session};
@@ -53,7 +52,6 @@ fn toolbox(manifest: &Manifest, agent: &str, live: Live) -> Toolbox {
         gate: provision::gate(manifest, [ADMIN.to_owned()]),
         live,
         for_real: Default::default(),
-        blobs: Arc::new(MemoryBlobs::new()),
         servers: Arc::new(NoServers),
         redact: Arc::new(weir_tools::NoSecrets),
         sandbox: Arc::new(Sandbox::default()),

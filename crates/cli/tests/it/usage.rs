@@ -55,6 +55,7 @@ fn help_and_version_are_answers() {
       backup       Write the journal and its blobs into one archive, while others go on writing
       blob         Store, read and collect content by its hash
       doctor       Look for what is wrong with this set-up
+      config       Show the configuration that is in force, and where each value comes from
       whoami       Say who asks: which principal, in which groups, and whether that one is an admin
       completions  Print a completion script for a shell
       help         Print this message or the help of the given subcommand(s)

@@ -176,13 +176,13 @@ impl Lake {
     fn check_commands(&self, damage: &Damage, victim: &str) {
         let (context, is_event) = (damage.name(), damage.table == "events");
         let project = &self.server.project;
-        self.check_sessions(&project.lines(&["session", "list"]), victim, is_event, &context);
-        let shown = project.ok(&["session", "list"]);
-        assert!(!is_event || shown.contains("damaged"), "{context}: {shown}");
-        let calls = project.lines(&["approvals"]);
+        let sessions = listed(project, &["session", "list"]);
+        assert!(!is_event || sessions.iter().any(|row| row["status"] == "damaged"), "{context}");
+        self.check_sessions(&sessions, victim, is_event, &context);
+        let calls = listed(project, &["approvals"]);
         self.check_calls(&calls.iter().map(|call| &call["id"]).collect::<Vec<_>>(), victim, &context);
-        project.ok(&["approvals"]);
-        let streams = project.lines(&["streams"]);
+        listed(project, &["budget", "show"]);
+        let streams = listed(project, &["streams"]);
         assert!(streams.iter().any(|stream| stream["stream"] == "notes"), "{context}: {streams:?}");
 
         let exported = project.run(&["export"]);
@@ -210,6 +210,28 @@ impl Lake {
             );
         }
     }
+}
+
+/// The rows of a list. The command fails if any of them is damaged, and says so for people, too.
+fn listed(project: &Project, args: &[&str]) -> Vec<Value> {
+    let told = project.run(&[args, &["--json"]].concat());
+    let rows: Vec<Value> = told.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let damaged = told.stdout.contains("\"damage\":") || told.stderr.contains("is damaged");
+    let shown = project.run(args);
+    assert_eq!(
+        (told.code, shown.code),
+        (i32::from(damaged), i32::from(damaged)),
+        "{args:?}: {}",
+        shown.stderr
+    );
+    assert_eq!(told.stderr.contains("cli::damaged-in-list"), damaged, "{args:?}: {}", told.stderr);
+    assert_eq!(
+        shown.stderr.contains("something in the list is damaged"),
+        damaged,
+        "{args:?}: {}",
+        shown.stderr
+    );
+    rows
 }
 
 /// How many damages there are for each that all commands are tried with.

@@ -12,7 +12,7 @@ use weir_kernel::{
     FileWritten, MemoryRetrieved, MemoryStored, SessionReleased, ToolCompleted, ToolDecided, ToolFailed,
     ToolRequested, ToolStarted, ToolUse, Verdict,
 };
-use weir_tools::{Decision, Done, Failed, NoResult, Permit, Started, Trace};
+use weir_tools::{Decision, Done, Failed, NoResult, Permit, Started, Trace, Whole};
 use weir_types::{ApprovalTerms, CallId, Effect, GateStep, Hash, OnInterrupt, Risk};
 
 use super::asking::millis;
@@ -347,8 +347,12 @@ impl Actor {
                 for trace in traces {
                     self.leave(trace);
                 }
-                let completed = ToolCompleted { call, content, changed_files, stub, whole, log, bill };
+                let hash = whole.as_ref().map(Whole::hash);
+                let completed = ToolCompleted { call, content, changed_files, stub, whole: hash, log, bill };
                 self.happened_to(call, completed, duration_ms);
+                if let Some(whole) = whole {
+                    self.draft.attach(whole.into_content());
+                }
                 if let Some(files) = &self.files {
                     files.keep(call);
                 }

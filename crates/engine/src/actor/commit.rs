@@ -40,7 +40,12 @@ impl Actor {
             let is_last = self.shared.cutting.is_cancelled();
             let parts = self.parts(release);
             let others = parts[1..].to_vec();
-            match self.shared.setup.journal.append(parts).await {
+            let stored = self.draft.store_contents(&*self.shared.setup.blobs).await;
+            let appended = match stored {
+                Ok(()) => self.shared.setup.journal.append(parts).await,
+                Err(error) => Err(AppendError::Blob(error)),
+            };
+            match appended {
                 Ok(appended) => {
                     for (part, appended) in others.iter().zip(appended.iter().skip(1)) {
                         self.shared.purses.note(part, appended);

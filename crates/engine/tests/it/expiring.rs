@@ -85,6 +85,21 @@ async fn whoever_comes_next_brings_an_expiry_about() {
     assert_eq!(*world.deeds.lock().unwrap(), []);
 }
 
+/// A journal on a medium that is only read, or a command that runs while the time comes: the list is true all the same.
+#[tokio::test(start_paused = true)]
+async fn what_nobody_can_approve_any_more_is_in_no_list() {
+    let world = world();
+    static AHEAD: AtomicU64 = AtomicU64::new(0);
+    let clock = || later(AHEAD.load(Ordering::SeqCst));
+    let address = asked(&world).await;
+    let process = at(&world, clock, Adopt::Asked).await;
+    let listed = async || process.engine.all_approvals(None, None, 10).await.unwrap().approvals.len();
+    assert_eq!(listed().await, 1);
+    AHEAD.store(2 * HOUR, Ordering::SeqCst);
+    assert_eq!(listed().await, 0);
+    assert_eq!(count(&world, &address, "approval.expired").await, 0, "nothing is written down by looking");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_notices_by_itself_that_an_approval_expired() {
     let world = world();

@@ -224,7 +224,6 @@ impl World {
             gate: gate(&[], &["user:test"]),
             live: Live::Nothing,
             for_real: Default::default(),
-            blobs: Arc::clone(&self.blobs),
             servers: Arc::new(NoServers),
             redact: Arc::new(weir_tools::NoSecrets),
             sandbox: Arc::default(),

@@ -1,6 +1,7 @@
 //! A turn from its message to its answer, and what is written down on the way.
 
 use weir_engine::StopReason;
+use weir_kernel::{About, Body};
 use weir_models::scripted::Reply;
 use weir_types::FailureClass;
 
@@ -46,6 +47,35 @@ async fn a_turn_with_a_tool_is_four_commits() {
             "assistant: It rains.",
         ]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_begins_a_run_or_an_iteration_belongs_to_it() {
+    let world = World::new();
+    let look = calling(on_user("", "Let me look."), &[("look", "{}")]);
+    world.agent("helper", vec![look, on_tool("look", "It rains.")], &["look"]);
+    let process = world.start().await;
+    let address = process.engine.new_address();
+    process.engine.begin(&address, new("helper"), said("one")).await.unwrap();
+    process.engine.settle(&address).await.unwrap();
+    process.engine.say(&address, said("two")).await.unwrap();
+    process.engine.settle(&address).await.unwrap();
+    let (mut runs, mut iterations) = (Vec::new(), Vec::new());
+    for event in world.events(&address).await {
+        let about = About::decode(&event.meta);
+        match Body::decode(&event.kind, &event.payload).unwrap() {
+            Some(Body::RunStarted(began)) => {
+                assert_eq!((about.run, about.iteration), (Some(began.run), None));
+                runs.push(began.run);
+            }
+            Some(Body::IterationStarted(began)) => {
+                assert_eq!((about.run, about.iteration), (runs.last().copied(), Some(began.n)));
+                iterations.push(began.n);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((runs.len(), iterations), (2, vec![1, 2, 1, 2]));
 }
 
 #[tokio::test(start_paused = true)]

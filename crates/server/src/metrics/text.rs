@@ -27,9 +27,7 @@ pub(super) fn written(app: &App, position: Position) -> String {
     );
     text.single("weir_streams_open", "Streams that are being read.", metrics.open_streams.load(now));
     text.single("weir_sessions_active", "Sessions in memory.", app.engine.active());
-    let name = "weir_panics_total";
-    text.head(name, "counter", "Handlers that panicked; each is a mistake of this program.");
-    let _ = writeln!(text.0, "{name} {}", metrics.panics.load(now));
+    counters(metrics, &mut text);
     runs(metrics, &mut text);
     text.single("weir_journal_position", "The newest position of the journal.", position.0);
     if let Some(bytes) = resident_bytes() {
@@ -53,6 +51,15 @@ impl Text {
         self.head(name, "gauge", help);
         let _ = writeln!(self.0, "{name} {value}");
     }
+}
+
+fn counters(metrics: &Metrics, text: &mut Text) {
+    let name = "weir_connections_refused_total";
+    text.head(name, "counter", "Connections that were closed because their address had too many.");
+    let _ = writeln!(text.0, "{name} {}", metrics.refused_connections());
+    let name = "weir_panics_total";
+    text.head(name, "counter", "Handlers that panicked; each is a mistake of this program.");
+    let _ = writeln!(text.0, "{name} {}", metrics.panics.load(Ordering::Relaxed));
 }
 
 fn requests(metrics: &Metrics, text: &mut Text) {
@@ -145,6 +152,15 @@ mod tests {
             "weir_cost_usd_total 1.500000002",
         ];
         assert_eq!(text(runs, &metrics), expected);
+    }
+
+    #[test]
+    fn refused_connections_are_counted() {
+        let metrics = Metrics::default();
+        metrics.refused_connection();
+        metrics.refused_connection();
+        let expected = ["weir_connections_refused_total 2", "weir_panics_total 0"];
+        assert_eq!(text(counters, &metrics), expected);
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use weir_blobs::MemoryBlobs;
 use weir_journal::Appended;
 use weir_tools::net::Net;
 use weir_tools::{
@@ -63,7 +62,6 @@ impl Caller {
             gate: Arc::new(Grants::default()),
             live: Live::Everything,
             for_real: Default::default(),
-            blobs: Arc::new(MemoryBlobs::new()),
             servers: Arc::new(Nothing),
             redact: Arc::new(weir_tools::NoSecrets),
             sandbox: Arc::default(),

@@ -257,7 +257,6 @@ impl Session {
             gate,
             live,
             for_real: Default::default(),
-            blobs: Arc::clone(&self.blobs),
             servers: Arc::clone(&self.servers) as Arc<dyn Servers>,
             redact: Arc::new(weir_tools::NoSecrets),
             sandbox: Arc::new(Sandbox::default()),

@@ -1,10 +1,8 @@
 //! `weir policy explain`: the decision about one call, through the very gate of a run.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use serde::Serialize;
-use weir_blobs::MemoryBlobs;
 use weir_journal::{mint_call, mint_session};
 use weir_spec::Principal;
 use weir_tools::{Asked, Decision, Toolbox};
@@ -135,7 +133,7 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
     // A run would not begin either.
     check_enforced(&built.manifest)?;
     let bench = Workbench::new(&args.tools, &args.project.directory, &context.data_dir);
-    let toolbox = bench.equip(&built.manifest, agent, Arc::new(MemoryBlobs::new())).toolbox;
+    let toolbox = bench.equip(&built.manifest, agent).toolbox;
     let named = args.principal.as_ref().map(ToString::to_string);
     let principal = named.as_deref().unwrap_or_else(|| context.identity.principal()).to_owned();
     let asked = Asked {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
-use weir_blobs::MemoryBlobs;
 use weir_compiler::Loaded;
 use weir_engine::{Counts, Redecided, Redecisions, Tools, Which};
 use weir_journal::{Journal, now};
@@ -119,8 +118,7 @@ pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
         if let Some(tools) = equipped.get(name) {
             return tools.clone();
         }
-        let equip =
-            |agent| bench.equip(&manifest, agent, Arc::new(MemoryBlobs::new())).toolbox as Arc<dyn Tools>;
+        let equip = |agent| bench.equip(&manifest, agent).toolbox as Arc<dyn Tools>;
         let tools = manifest.agents.get(name).map(equip);
         equipped.insert(name.to_owned(), tools.clone());
         tools

@@ -8,6 +8,7 @@ use weir_kernel::{Body, kind};
 use weir_types::{BranchName, Seq, SessionId, Timestamp, Usage};
 
 use crate::commands::Context;
+use crate::damaged::end_of_list;
 use crate::host::Host;
 use crate::identity::Sees;
 use crate::output::Out;
@@ -89,9 +90,11 @@ async fn list(args: &Args, sees: &Sees, host: &Host, out: &mut Out) -> Outcome {
     rows.sort_by_key(|(_, listed)| std::cmp::Reverse(listed.head.position));
     let all = rows.len();
     rows.truncate(args.limit.unwrap_or(if out.json { usize::MAX } else { ROWS_DEFAULT }));
+    let mut damaged = 0;
     if out.json {
         for (address, listed) in &rows {
             let (spent, damage) = host.engine.totals(address, listed).await?;
+            damaged += usize::from(damage.is_some());
             let (usage, cost_usd) = (spent.usage, spent.cost.as_usd());
             let Beginning { subject, parent } = Beginning::read(&*host.journal, address).await;
             let parent = parent.map(|parent| parent.to_string());
@@ -99,7 +102,7 @@ async fn list(args: &Args, sees: &Sees, host: &Host, out: &mut Out) -> Outcome {
             let status = if damage.is_some() { DAMAGED } else { view.status };
             out.object(&View { status, damage: damage.as_deref(), ..view })?;
         }
-        return Ok(());
+        return end_of_list(damaged, "session");
     }
     if rows.is_empty() {
         out.note(format_args!("there are no such sessions; begin one with `weir chat AGENT`"));
@@ -109,6 +112,7 @@ async fn list(args: &Args, sees: &Sees, host: &Host, out: &mut Out) -> Outcome {
     for (address, listed) in &rows {
         let (spent, damage) = host.engine.totals(address, listed).await?;
         if let Some(what) = &damage {
+            damaged += 1;
             out.warn(format_args!("session {address} is damaged: {}", printable(what)));
         }
         // Whoever ran it is gone without a word: it waits to be resumed.
@@ -130,7 +134,7 @@ async fn list(args: &Args, sees: &Sees, host: &Host, out: &mut Out) -> Outcome {
     if all > rows.len() {
         out.note(format_args!("{} more; `--limit {all}` shows them", all - rows.len()));
     }
-    Ok(())
+    end_of_list(damaged, "session")
 }
 
 /// A session as people are shown it.

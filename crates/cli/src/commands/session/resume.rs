@@ -1,7 +1,7 @@
 //! `weir session resume`.
 
-use weir_engine::Outcome as Came;
-use weir_kernel::Allowance;
+use weir_engine::{Address, Outcome as Came, StopReason};
+use weir_kernel::{Allowance, CallState, Session};
 
 use crate::budget;
 use crate::commands::Context;
@@ -10,6 +10,7 @@ use crate::identity::Sees;
 use crate::output::Out;
 use crate::project::{self, ProjectArgs};
 use crate::report::Outcome;
+use crate::show::printable;
 use crate::turn::{Start, Talk};
 use crate::which::SessionArg;
 use crate::workbench::ToolArgs;
@@ -77,5 +78,36 @@ async fn resume(args: &Args, asker: Asker, host: &Host, out: &mut Out) -> Outcom
         out.note(format_args!("it goes on with the next message; nothing was left to answer"));
         return Ok(());
     }
+    if turn.came.stop == StopReason::End {
+        tell_parent(host, &session, &asker.sees, out).await?;
+    }
     turn.conclude(&address, &args.tools.again(&args.project), out)
+}
+
+/// Says which session called this one and was told that the call failed: it does not learn of the answer by itself.
+async fn tell_parent(host: &Host, session: &Session, sees: &Sees, out: &Out) -> Outcome {
+    let Some(called_by) = session.created.as_ref().and_then(|created| created.parent.as_ref()) else {
+        return Ok(());
+    };
+    let address = Address { session: called_by.session, branch: called_by.branch.clone() };
+    // One that cannot be read, or is not theirs to see, is nothing to speak of here.
+    let Ok(parent) = host.engine.state(&address, None).await else { return Ok(()) };
+    let Some(created) = &parent.created else { return Ok(()) };
+    let is_seen = match sees {
+        Sees::Everything => true,
+        Sees::Only(who) => created.principal == *who,
+    };
+    let call = parent.all_calls().find(|call| call.id == called_by.call);
+    // A call that the window no longer shows has ended, too.
+    let has_failed = call.is_none_or(|call| match &call.state {
+        CallState::Done(result) => result.failed.is_some(),
+        _ => false,
+    });
+    if is_seen && has_failed {
+        let agent = printable(&created.agent);
+        out.note(format_args!(
+            "session {address} has gone on without this answer; to tell it: `weir chat {agent} --session {address} -m TEXT`"
+        ));
+    }
+    Ok(())
 }

@@ -42,11 +42,17 @@ pub(crate) struct Args {
     project: ProjectArgs,
 }
 
+const STATE_EXAMPLES: &str = "\
+Examples:
+  weir session state -1 --at 12
+  weir session state -1 --at 2026-01-31T12:00:00Z --json | jq .lifecycle
+
+`app` in the JSON is the application's own state, as events `state.patched` make it. No command and no route of this
+version writes such events, so it is null unless the session was imported with some.";
+
 /// The arguments of `weir session state`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  weir session state -1 --at 12\n  weir session state -1 --at 2026-01-31T12:00:00Z --json | jq .lifecycle"
-)]
+#[command(after_help = STATE_EXAMPLES)]
 pub(crate) struct StateArgs {
     #[command(flatten)]
     session: SessionArg,

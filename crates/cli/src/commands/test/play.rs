@@ -172,18 +172,17 @@ impl<'a> Stage<'a> {
 
     /// The agent that is tested, on the model that it is tested on, and all others on their own, as far as those answer
     /// the same each time.
-    fn company(&self, blobs: &Arc<dyn Blobs>) -> Result<Company, AgentError> {
-        let tested = self.equipped(self.agent.clone(), self.model()?, blobs)?;
+    fn company(&self) -> Result<Company, AgentError> {
+        let tested = self.equipped(self.agent.clone(), self.model()?)?;
         let names = self.tested.built.manifest.agents.keys().filter(|name| **name != self.agent.name);
         let other = |name: &String| {
-            let runnable =
-                self.other(name, blobs).map(Arc::new).map_err(|error| Arc::new(error) as Explained);
+            let runnable = self.other(name).map(Arc::new).map_err(|error| Arc::new(error) as Explained);
             (name.clone(), runnable)
         };
         Ok(Company { tested: Arc::new(tested), others: names.map(other).collect() })
     }
 
-    fn other(&self, name: &str, blobs: &Arc<dyn Blobs>) -> Result<Runnable, AgentError> {
+    fn other(&self, name: &str) -> Result<Runnable, AgentError> {
         let manifest = &self.tested.built.manifest;
         let agent = agents::prepared(manifest, name, &self.directory, None)?;
         let model: Arc<dyn Model> = match agent.card.wire {
@@ -193,20 +192,15 @@ impl<'a> Stage<'a> {
                 return Err(AgentError::NotRepeatable { agent: name.to_owned(), model: agent.model });
             }
         };
-        self.equipped(agent, model, blobs)
+        self.equipped(agent, model)
     }
 
     /// Writes are stubbed: a test changes nothing.
-    fn equipped(
-        &self,
-        agent: Agent,
-        model: Arc<dyn Model>,
-        blobs: &Arc<dyn Blobs>,
-    ) -> Result<Runnable, AgentError> {
+    fn equipped(&self, agent: Agent, model: Arc<dyn Model>) -> Result<Runnable, AgentError> {
         let Built { manifest, hash, .. } = &self.tested.built;
         let spec = project::agent(manifest, &agent.name, &self.directory)?;
         let bench = Workbench::new(&ToolArgs::default(), &self.directory, &self.directory.join(".weir"));
-        let tools = bench.equip(manifest, spec, Arc::clone(blobs)).toolbox;
+        let tools = bench.equip(manifest, spec).toolbox;
         let budgets = provision::budgets(manifest, []);
         Ok(Runnable { agent, model, tools, manifest: *hash, budgets })
     }
@@ -219,7 +213,7 @@ impl<'a> Stage<'a> {
             blocking(move || LockFiles::register(&directory)).await?.map_err(StageError::Temporary)?;
         let blobs: Arc<dyn Blobs> = Arc::new(MemoryBlobs::new());
         let journal = Arc::new(MemoryJournal::new(Arc::clone(&blobs)));
-        let agents = Arc::new(self.company(&blobs)?);
+        let agents = Arc::new(self.company()?);
         let setup = Setup {
             journal: journal.clone(),
             blobs,

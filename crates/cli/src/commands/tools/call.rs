@@ -161,7 +161,7 @@ pub(crate) async fn run(args: &CallArgs, context: &mut Context) -> Outcome {
     let store = context.store_or_new().await?;
     let journal = Arc::new(store.journal);
     let project = ProjectAgents::new(&args.project.directory, &context.data_dir, &args.tools)
-        .over(Arc::clone(&journal), Arc::clone(&store.blobs));
+        .over(Arc::clone(&journal));
     let bench = Some(project.bench().clone());
     let agents = OneCall { project, agent: args.agent.clone(), tool: args.tool.clone(), input };
     let host = Host::over(journal, store.blobs, &context.data_dir, agents).await?;

@@ -11,7 +11,6 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_util::sync::CancellationToken;
-use weir_blobs::MemoryBlobs;
 use weir_journal::Appended;
 use weir_tools::{
     Agents, Builtin, Decision, Done, Edit, Enforcement, Failed, FileInfo, Files, FilesError, Gate, Kind,
@@ -181,7 +180,6 @@ impl Session {
             gate: Arc::new(Nothing),
             live: Live::Nothing,
             for_real: Default::default(),
-            blobs: Arc::new(MemoryBlobs::new()),
             servers: Arc::new(Nothing),
             redact: Arc::new(weir_tools::NoSecrets),
             sandbox: Arc::new(lab.sandbox.clone()),

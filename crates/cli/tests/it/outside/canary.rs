@@ -171,6 +171,7 @@ fn called(tool: &str, authorization: &str) -> Value {
         "indiscreet" => says(format!("harmless, and you are {authorization}."), false),
         "failing" => says(format!("harmless, but {authorization} was not accepted"), true),
         "broken" => json!({"code": -32603, "message": format!("harmless, but {authorization} broke me")}),
+        "send_report" => says("line of a report\n".repeat(4_000), false),
         _ => says(format!("{tool} is done"), false),
     }
 }
