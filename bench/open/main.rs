@@ -1,8 +1,8 @@
 //! Measures what opening a journal costs in two trees: `cargo xtask bench open --against TREE`.
 //!
-//! The same source is built against each tree, so it only uses what both have. Each measurement is a process of its own on a
-//! fresh copy of the same files: it opens the journal, reads the head of one stream, and prints the milliseconds of that.
-//! The programs take turns, so that a slow minute of the machine falls on both.
+//! The same source is built against each tree, so it only uses what both have. Each measurement is a process of its
+//! own on a fresh copy of the same files: it opens the journal, reads the head of one stream, and prints the
+//! milliseconds of that. The programs take turns, so that a slow minute of the machine falls on both.
 
 use std::error::Error;
 use std::fs;
@@ -24,7 +24,7 @@ const SIZES: [usize; 3] = [10_000, 100_000, 1_000_000];
 const STREAMS: usize = 100;
 const BATCH: usize = 1_000;
 
-/// Bytes of a full log: the journal starts its log over after 1,000 pages of 4 KiB, each with a header of 24 bytes.
+/// Bytes of a full log: the journal starts its log over after 1,000 pages of 4 KiB, each with 24 bytes more.
 const LOG_BYTES: u64 = 1_000 * (4_096 + 24);
 
 #[tokio::main]
@@ -85,7 +85,7 @@ async fn fill(directory: &Path, events: usize) -> Outcome {
     Ok(())
 }
 
-/// Appends until the log is full, says so, and waits to be killed. A reader keeps the log from being started over.
+/// Appends until the log is full, says so, and waits to be killed. A reader keeps the log from starting over.
 async fn fill_log(directory: &Path) -> Outcome {
     let journal = journal(directory).await?;
     append(&journal, 0, 1).await?;

@@ -1,6 +1,6 @@
 //! `cargo xtask bench open --against TREE`: what opening a journal costs here and in another tree of this project.
 //!
-//! The program `bench/open` is built in release against the journal of each tree, as a package of its own with the
+//! The program `bench/open` is built in release against the journal of each tree, as a package of its own, with the
 //! versions that the tree has locked.
 
 use std::fs;
