@@ -25,6 +25,9 @@ struct Args {
     /// How often each program opens each journal
     #[arg(long, default_value_t = 30)]
     rounds: usize,
+    /// Where the journals are made; they are removed afterwards [default: target/bench-open/data]
+    #[arg(long)]
+    data: Option<PathBuf>,
     /// Build both programs and do not run them
     #[arg(long)]
     build_only: bool,
@@ -39,9 +42,9 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
     if args.build_only {
         return Ok(());
     }
-    let mut compare = Command::new(this);
-    compare.arg("compare").arg(fs::canonicalize(place.join("this/weir-bench-open"))?).arg(other);
-    compare.arg(place.join("data")).arg(args.rounds.to_string());
+    let mut compare = Command::new(&this);
+    compare.arg("compare").arg(&this).arg(other);
+    compare.arg(args.data.unwrap_or_else(|| place.join("data"))).arg(args.rounds.to_string());
     must(&mut compare, RUN_CAP)
 }
 
