@@ -794,6 +794,7 @@ async fn the_check_of_one_stream_looks_events_up() {
         (format!("DELETE FROM events WHERE position = {at}"), "it is missing"),
         (format!("UPDATE events SET seq = 999 WHERE position = {at}"), "another event is in its place"),
         (format!("UPDATE events SET ts = 1 WHERE position = {at}"), "it is older than the event before it"),
+        ("DELETE FROM blocks WHERE branch = 1 AND n = 1".to_owned(), "the index of its branch is damaged"),
     ];
     for (sql, what) in cases {
         let damaged = dir.copy();
