@@ -5,6 +5,7 @@ mod cgroups;
 mod dictionary;
 mod fuzz;
 mod layers;
+mod opening;
 mod packages;
 #[cfg(test)]
 mod pages;
@@ -59,10 +60,10 @@ enum Task {
     },
     /// Run the tests of the sandbox on a kernel with cgroup v2, in a virtual machine
     Cgroups(cgroups::Args),
-    /// Measure one of the parts against its rivals, in release
+    /// Measure one of the parts against its rivals, or opening against another tree, in release
     Bench {
         /// What to measure
-        #[arg(value_parser = ["journal", "turn", "build", "tools", "policy", "server"])]
+        #[arg(value_parser = ["journal", "turn", "build", "tools", "policy", "server", "open"])]
         part: String,
         /// Passed on to the benchmark; `--help` lists what it takes
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -144,6 +145,9 @@ fn soak(root: &Path, arguments: &[String]) -> Outcome {
 }
 
 fn bench(root: &Path, part: &str, arguments: &[String]) -> Outcome {
+    if part == "open" {
+        return opening::run(root, arguments);
+    }
     if part == "server" {
         // What is measured is the program as it is released.
         let mut build = process::cargo();

@@ -44,7 +44,7 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> NotPrivate {
 }
 
 /// Takes the rights of other users away from a data directory and what is in it. Returns the mode the directory had, if
-/// anything changed.
+/// other users could reach anything that was changed.
 pub(crate) fn narrow(directory: &Path) -> Result<Option<u32>, NotPrivate> {
     let facts = std::fs::metadata(directory).map_err(failed(directory))?;
     let (owner, me) = (facts.uid(), geteuid());
@@ -52,20 +52,20 @@ pub(crate) fn narrow(directory: &Path) -> Result<Option<u32>, NotPrivate> {
         return Err(NotPrivate::Owner { owner });
     }
     let mode = facts.mode() & 0o777;
-    let mut changed = false;
     if mode & OTHERS == 0 {
         // Nobody else can reach what is inside. The files that are always there are looked at nevertheless: another
         // copy of them keeps their modes.
         for name in
             ["journal.db", "journal.db-wal", "journal.db-shm", "lock", "anchor", "damage.jsonl", "key"]
         {
-            changed |= narrow_one(&directory.join(name))?;
+            narrow_one(&directory.join(name))?;
         }
         for name in ["owners", "blobs", "build"] {
-            changed |= narrow_one(&directory.join(name))?;
+            narrow_one(&directory.join(name))?;
         }
-        return Ok(changed.then_some(mode));
+        return Ok(None);
     }
+    let mut changed = false;
     let entries = std::fs::read_dir(directory).map_err(failed(directory))?;
     let names: Vec<_> = entries
         .map(|entry| entry.map(|entry| entry.file_name()))

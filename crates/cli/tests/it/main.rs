@@ -40,6 +40,7 @@ mod lying;
 mod misused;
 mod naming;
 mod narrow;
+mod old_data;
 mod outside;
 mod pinned;
 mod planted;

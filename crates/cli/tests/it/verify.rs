@@ -2,6 +2,7 @@
 
 use insta::assert_snapshot;
 use rusqlite::Connection;
+use serde_json::Value;
 
 use crate::weir::Weir;
 
@@ -261,6 +262,25 @@ fn other_files_of_the_data_directory_are_checked() {
     std::fs::remove_file(builds.join(&name)).unwrap();
     let ran = weir.run(&["verify"]);
     assert!(ran.stdout.contains("file `build/latest`"), "{ran}");
+
+    // Names that no file here has, a pointer that points nowhere, and a manifest larger than any.
+    std::fs::write(builds.join("latest"), "nowhere\n").unwrap();
+    std::fs::write(builds.join("odd.json"), "{}").unwrap();
+    std::fs::File::create(builds.join(&name)).unwrap().set_len(1 << 30).unwrap();
+    std::fs::write(weir.data().join("blobs").join(&hash[..2]).join("odd"), "").unwrap();
+    let ran = weir.run(&["verify", "--json"]);
+    let told: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let problems: Vec<_> = told["problems"].as_array().unwrap().iter().map(|p| p.to_string()).collect();
+    for (file, what) in [
+        ("build/latest", "it does not hold the hash of a manifest"),
+        ("build/odd.json", "its name is not the hash of a manifest"),
+        (&format!("build/{name}"), "it is larger than any manifest"),
+        (&format!("blobs/{}/odd", &hash[..2]), "its name is not the hash of a blob"),
+    ] {
+        let is_said =
+            |problem: &String| problem.contains(&format!("file `{file}`")) && problem.contains(what);
+        assert!(problems.iter().any(is_said), "{file}: {problems:#?}");
+    }
 }
 
 /// What a list shows of a session is what its events say.
@@ -275,6 +295,8 @@ fn attributes_that_the_events_do_not_say_are_found() {
     for (sql, what) in [
         ("UPDATE attrs SET status = 'waiting'", "the status is waiting, its events say idle"),
         ("UPDATE attrs SET principal = 'user:eve'", "the principal is `user:eve`"),
+        ("UPDATE attrs SET agent = 'other'", "the agent is `other`"),
+        ("UPDATE attrs SET title = 'other'", "the title is `other`, its events say none"),
         ("UPDATE attrs SET due = 1", "the time when something is due"),
         ("DELETE FROM attrs", "it has no attributes"),
     ] {

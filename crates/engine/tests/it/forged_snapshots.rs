@@ -9,7 +9,7 @@ use weir_kernel::{
     Amount, ApprovalGranted, Body, Call, CallState, Entry, FOLD_VERSION, Lifecycle, Scope, Session,
     StandingApproval,
 };
-use weir_types::{BranchId, NanoUsd, Seq};
+use weir_types::{BranchId, Hash, NanoUsd, Seq};
 
 use crate::approving::yes;
 use crate::budgets::{a_dollar_a_million, usd};
@@ -318,6 +318,14 @@ async fn an_audit_names_the_snapshots_that_contradict_the_events() {
         let places: Vec<_> = found.iter().map(|one| (one.place.as_deref(), one.seq)).collect();
         assert_eq!(places, [(Some("table `snapshots`"), Some(stored.seq))], "{what}: {found:?}");
     }
-    forge(&world, &branch, "session", serde_json::to_vec(&truth).unwrap(), Sealed::ByUs).await;
+    let stored = forge(&world, &branch, "session", serde_json::to_vec(&truth).unwrap(), Sealed::ByUs).await;
     assert_eq!(audited(&world).await, vec![]);
+    // The same state, said to be of other events.
+    let other = world.seal.sealed(Snapshot {
+        chain: Hash::of(b"other events"),
+        state: serde_json::to_vec(&truth).unwrap().into(),
+        ..stored
+    });
+    let error = check_snapshot(&*world.journal, &world.seal, &other).await.unwrap_err();
+    assert!(matches!(error, SnapshotError::OtherEvents), "{error}");
 }

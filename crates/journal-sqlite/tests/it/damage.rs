@@ -465,6 +465,358 @@ async fn a_damaged_index_never_sends_a_reader_round_in_circles() {
     journal.close().await;
 }
 
+/// Changes by SQL; of each, the place and the words of a finding. Others may find the same change, too: here, each check is
+/// seen to work by itself.
+const CHANGES: &[(&str, &str, &str)] = &[
+    ("UPDATE streams SET owner = x'00' WHERE no = 3", "table `streams`", "its owner is malformed"),
+    ("DELETE FROM streams WHERE no = 5", "table `streams`", "stream number 5 is missing"),
+    ("DELETE FROM streams WHERE no = 5", "table `branches`", "`main`, belongs to no stream"),
+    ("DELETE FROM branches WHERE no = 5", "table `branches`", "branch number 5 is missing"),
+    ("DELETE FROM branches WHERE no = 5", "table `heads`", "a row for branch number 5, which does not exist"),
+    ("DELETE FROM branches WHERE no = 5", "table `attrs`", "a row for branch number 5, which does not exist"),
+    ("DELETE FROM branches WHERE no = 5", "table `keys`", "a row for branch number 5, which does not exist"),
+    (
+        "DELETE FROM branches WHERE no = 1",
+        "table `snapshots`",
+        "a row for branch number 1, which does not exist",
+    ),
+    (
+        "DELETE FROM branches WHERE no = 5",
+        "table `events`",
+        "events of branch number 5, which does not exist",
+    ),
+    ("UPDATE branches SET name = 'x' WHERE no = 5", "table `branches`", "the stream has no branch `main`"),
+    ("UPDATE branches SET name = 'x' WHERE no = 5", "table `branches`", "its branch has no parent"),
+    (
+        "UPDATE branches SET parent = 999 WHERE name = 'left'",
+        "table `branches`",
+        "a branch that cannot be its parent",
+    ),
+    (
+        "UPDATE branches SET at = 0 WHERE name = 'right'",
+        "table `branches`",
+        "names an event that does not exist",
+    ),
+    (
+        "UPDATE branches SET at = 9999 WHERE name = 'right'",
+        "table `branches`",
+        "lies beyond the end of its parent",
+    ),
+    (
+        "UPDATE branches SET chain = zeroblob(32) WHERE name = 'left'",
+        "table `branches`",
+        "not fit the chain of its",
+    ),
+    ("DELETE FROM kinds WHERE no = 2", "table `kinds`", "kind number 2 is missing"),
+    ("DELETE FROM kinds WHERE no = 2", "", "its kind is unknown to the file"),
+    (
+        "INSERT INTO kinds SELECT max(no) + 1, 'never' FROM kinds",
+        "table `kinds`",
+        "`never`, is the kind of no event",
+    ),
+    ("DELETE FROM heads WHERE branch = 3", "table `heads`", "the head of its branch is missing or malformed"),
+    (
+        "UPDATE heads SET seq = 1 WHERE branch = (SELECT no FROM branches WHERE name = 'right')",
+        "table `heads`",
+        "before its fork",
+    ),
+    ("UPDATE heads SET seq = seq + 1 WHERE branch = 3", "", "it is missing"),
+    (
+        "UPDATE heads SET seq = seq - 1 WHERE branch = 3",
+        "table `heads`",
+        "there are events after the head of its branch",
+    ),
+    ("UPDATE heads SET chain = zeroblob(32) WHERE branch = 3", "table `heads`", "has another chain"),
+    ("UPDATE heads SET ts = ts + 1 WHERE branch = 3", "table `heads`", "has another time or position"),
+    (
+        "UPDATE heads SET position = position + 1 WHERE branch = 3",
+        "table `heads`",
+        "has another time or position",
+    ),
+    (
+        "UPDATE heads SET open = x'' WHERE branch = 1",
+        "table `heads`",
+        "the open block of its branch is not that of",
+    ),
+    ("DELETE FROM events WHERE position = 9", "table `events`", "1 missing after position 8"),
+    ("DELETE FROM events WHERE position = 9", "", "it is missing"),
+    (
+        "DELETE FROM events WHERE position = (SELECT max(position) - 1 FROM events)",
+        "table `events`",
+        "positions have no gaps",
+    ),
+    ("UPDATE events SET chain = x'00' WHERE position = 9", "", "a field is malformed"),
+    ("UPDATE events SET chain = x'00', branch = 99 WHERE position = 9", "table `events`", "position 9: "),
+    ("UPDATE events SET seq = 1 WHERE position = 10", "", "a second event has its place"),
+    ("UPDATE events SET ts = 1 WHERE position = 10", "", "it is older than the event before it"),
+    ("UPDATE events SET id = zeroblob(16) WHERE position = 10", "", "its hash chain does not fit"),
+    ("UPDATE events SET record = x'' WHERE position = 10 AND form = 0", "", "its record is malformed"),
+    ("UPDATE events SET record = x'00', form = 1 WHERE position = 10", "", "its record does not decompress"),
+    (
+        "UPDATE events SET form = 9 WHERE position = 10",
+        "",
+        "it needs dictionary 9, which is missing or damaged",
+    ),
+    (
+        "UPDATE blocks SET entries = x'0101' WHERE branch = 1 AND n = 1",
+        "table `blocks`",
+        "the index of its branch is not",
+    ),
+    (
+        "DELETE FROM blocks WHERE branch = 1 AND n = 1",
+        "table `blocks`",
+        "the index of its branch has no row for it",
+    ),
+    ("INSERT INTO blocks VALUES (1, 99, x'00')", "table `blocks`", "it has block 99 of branch number 1"),
+    (
+        "DELETE FROM kind_blocks WHERE branch = 1 AND n = 1",
+        "table `kind_blocks`",
+        "the index by kind does not have its block",
+    ),
+    (
+        "INSERT INTO kind_blocks VALUES (1, 77, 0)",
+        "table `kind_blocks`",
+        "it has kind number 77 in block 0 of branch number 1",
+    ),
+    ("UPDATE keys SET key = '' WHERE key = 'key-7'", "table `keys`", "a key is malformed"),
+    (
+        "UPDATE keys SET first = last + 1 WHERE key = 'key-7'",
+        "table `keys`",
+        "events that its branch does not have",
+    ),
+    (
+        "UPDATE keys SET position = 99999 WHERE key = 'key-7'",
+        "table `keys`",
+        "a key names events that are not there",
+    ),
+    (
+        "UPDATE keys SET last = last + 7 WHERE key = 'key-7'",
+        "table `keys`",
+        "a key names events that are not there",
+    ),
+    (
+        "UPDATE keys SET content = zeroblob(32) WHERE key = 'key-7'",
+        "table `keys`",
+        "a key was used for other content",
+    ),
+    (
+        "INSERT INTO keys SELECT branch, 'other', first, last, position, content FROM keys WHERE key = 'key-7'",
+        "table `keys`",
+        "two keys name the same event",
+    ),
+    ("UPDATE keys SET last = 3 WHERE key = 'key-1'", "table `keys`", "two keys name the same event"),
+    ("DELETE FROM keys WHERE key = 'key-7'", "table `keys`", "the key that it was appended with is missing"),
+    (
+        "UPDATE keys SET last = 1 WHERE key = 'key-7'",
+        "table `keys`",
+        "the key that it was appended with names other events",
+    ),
+    (
+        "INSERT INTO keys SELECT 1, 'forged', seq, seq, position, zeroblob(32) FROM events WHERE branch = 1 AND seq = 9",
+        "table `keys`",
+        "a key names an event that was not appended with it",
+    ),
+    ("DELETE FROM causes", "table `causes`", "it is not found by its cause"),
+    (
+        "INSERT INTO causes VALUES (zeroblob(16), 9)",
+        "table `causes`",
+        "a row finds it that the event does not explain",
+    ),
+    (
+        "INSERT INTO causes VALUES (zeroblob(16), 99999)",
+        "table `causes`",
+        "a row for position 99999, where there is no sound",
+    ),
+    ("DELETE FROM refs", "table `refs`", "it is not found by a blob it refers to"),
+    (
+        "INSERT INTO refs VALUES (zeroblob(32), 9)",
+        "table `refs`",
+        "a row finds it that the event does not explain",
+    ),
+    (
+        "INSERT INTO refs VALUES (zeroblob(32), 99999)",
+        "table `refs`",
+        "a row for position 99999, where there is no sound",
+    ),
+    (
+        "UPDATE attrs SET status = 'odd' WHERE branch = 3",
+        "table `attrs`",
+        "the status is not one of the known words",
+    ),
+    (
+        "UPDATE attrs SET title = printf('%.*c', 100000, 'x') WHERE branch = 3",
+        "table `attrs`",
+        "a text is too long",
+    ),
+    (
+        "UPDATE attrs SET due = 9223372036854775807 WHERE branch = 3",
+        "table `attrs`",
+        "something is due is malformed",
+    ),
+    (
+        "UPDATE snapshots SET chain = zeroblob(32)",
+        "table `snapshots`",
+        "was not made of the events of its branch",
+    ),
+    (
+        "UPDATE snapshots SET seq = 0 WHERE branch = 1",
+        "table `snapshots`",
+        "names an event that its branch does not have",
+    ),
+    (
+        "UPDATE snapshots SET state = zeroblob(100000000) WHERE branch = 1",
+        "table `snapshots`",
+        "a snapshot is too large",
+    ),
+    (
+        "UPDATE dictionaries SET bytes = zeroblob(9)",
+        "table `dictionaries`",
+        "dictionary 1, which records are compressed with",
+    ),
+    (
+        "INSERT INTO dictionaries SELECT 7, hash, bytes FROM dictionaries",
+        "table `dictionaries`",
+        "compressed with dictionary 7",
+    ),
+    ("CREATE TABLE theirs (x)", "table or index `theirs`", "it does not belong to a journal"),
+    ("DROP INDEX attrs_due", "table or index `attrs_due`", "it is missing"),
+    (
+        "DROP INDEX keys_last; CREATE INDEX keys_last ON keys (last)",
+        "table or index `keys_last`",
+        "its definition was changed",
+    ),
+];
+
+fn has(found: &[Problem], place: &str, what: &str) -> bool {
+    let is_at = |problem: &Problem| problem.place.as_deref().unwrap_or_default() == place;
+    found.iter().any(|problem| is_at(problem) && problem.what.contains(what))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_check_finds_what_it_is_for() {
+    let dir = specimen().await;
+    let mut missed = Vec::new();
+    for (sql, place, what) in CHANGES {
+        let damaged = dir.copy();
+        let connection = Connection::open(damaged.file()).unwrap();
+        connection.execute_batch(sql).unwrap();
+        connection.close().unwrap();
+        let found = problems(&damaged).await.unwrap_or_default();
+        if !has(&found, place, what) {
+            missed.push(format!("{sql}: {what:?} at {place:?} is not in {found:?}"));
+        }
+    }
+    assert!(missed.is_empty(), "{missed:#?}");
+}
+
+/// Replaces bytes in the pages of one b-tree.
+fn replace(dir: &DataDir, tree: &str, from: &[u8], to: &[u8]) {
+    let trees = trees(dir);
+    let (_, pages) = trees.iter().find(|(name, _)| name == tree).unwrap();
+    let mut bytes = std::fs::read(dir.file()).unwrap();
+    let mut changed = 0;
+    for page in pages {
+        let page = &mut bytes[(*page as usize - 1) * 4096..*page as usize * 4096];
+        let Some(at) = page.windows(from.len()).position(|window| window == from) else { continue };
+        page[at..at + to.len()].copy_from_slice(to);
+        changed += 1;
+    }
+    assert_ne!(changed, 0, "{tree}");
+    std::fs::write(dir.file(), bytes).unwrap();
+}
+
+/// What the constraints of a table refuse is only done by damage to its pages.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_that_are_there_twice_are_found() {
+    let dir = specimen().await;
+    for (table, from, to) in
+        [("streams", "session:20", "session:21"), ("branches", "left", "leaf"), ("kinds", "kind.1", "kind.2")]
+    {
+        let damaged = dir.copy();
+        replace(&damaged, table, from.as_bytes(), to.as_bytes());
+        let found = problems(&damaged).await.unwrap();
+        assert!(has(&found, &format!("table `{table}`"), "have the same name"), "{table}: {found:?}");
+    }
+}
+
+/// A page that is none any more is found by each check that reads it, and the check goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_that_cannot_be_read_is_found_by_what_reads_it() {
+    let dir = specimen().await;
+    // The tree; where the finding is, and whether it names an event.
+    for (tree, place, is_at_event) in [
+        ("streams", "table `streams`", false),
+        ("branches", "table `branches`", false),
+        ("heads", "table `heads`", false),
+        ("kinds", "table `kinds`", false),
+        ("attrs", "table `attrs`", false),
+        ("snapshots", "table `snapshots`", false),
+        ("keys", "table `keys`", false),
+        ("keys", "table `keys`", true),
+        ("causes", "", true),
+        ("refs", "", true),
+        ("blocks", "table `blocks`", true),
+        ("kind_blocks", "table `kind_blocks`", true),
+        ("events", "table `events`", false),
+        ("events", "", true),
+    ] {
+        let damaged = dir.copy();
+        let trees = trees(&damaged);
+        let (_, pages) = trees.iter().find(|(name, _)| name == tree).unwrap();
+        let mut bytes = std::fs::read(damaged.file()).unwrap();
+        // Without its newest event, the journal would not even open.
+        let page = if tree == "events" { pages[pages.len() / 2] } else { *pages.last().unwrap() };
+        bytes[(page as usize - 1) * 4096] = 0xff;
+        std::fs::write(damaged.file(), bytes).unwrap();
+        let Some(found) = problems(&damaged).await else { panic!("{tree}: the journal does not open") };
+        let is_it = |problem: &&Problem| {
+            problem.place.as_deref().unwrap_or_default() == place
+                && problem.seq.is_some() == is_at_event
+                && (problem.what.contains("cannot be read") || problem.what.contains("it is missing"))
+        };
+        assert!(found.iter().any(|problem| is_it(&problem)), "{tree} at {place:?}: {found:#?}");
+    }
+}
+
+/// The check of one stream finds its events by their blocks, and them by their ids.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_check_of_one_stream_looks_events_up() {
+    let dir = specimen().await;
+    let in_stream = async |damaged: &DataDir, stream: &str| {
+        let journal = damaged.open().await;
+        let report = journal.verify(Some(stream.parse().unwrap()), silent()).await.unwrap();
+        journal.close().await;
+        report.problems
+    };
+    assert_eq!(in_stream(&dir, "session:00").await, vec![]);
+    let at = "(SELECT position FROM events WHERE branch = 1 AND seq = 20)";
+    let cases = [
+        (format!("DELETE FROM events WHERE position = {at}"), "it is missing"),
+        (format!("UPDATE events SET seq = 999 WHERE position = {at}"), "another event is in its place"),
+        (format!("UPDATE events SET ts = 1 WHERE position = {at}"), "it is older than the event before it"),
+        ("DELETE FROM blocks WHERE branch = 1 AND n = 1".to_owned(), "the index of its branch is damaged"),
+    ];
+    for (sql, what) in cases {
+        let damaged = dir.copy();
+        let connection = Connection::open(damaged.file()).unwrap();
+        assert_eq!(connection.execute(&sql, []).unwrap(), 1);
+        connection.close().unwrap();
+        let found = in_stream(&damaged, "session:00").await;
+        assert!(has(&found, "", what), "{sql}: {found:?}");
+        assert_eq!(in_stream(&damaged, "session:01").await, vec![], "{sql}");
+    }
+    let damaged = dir.copy();
+    let connection = Connection::open(damaged.file()).unwrap();
+    let sql = format!("SELECT id FROM events WHERE position = {at}");
+    let id: Vec<u8> = connection.query_row(&sql, [], |row| row.get(0)).unwrap();
+    connection.close().unwrap();
+    let mut other = id.clone();
+    other[15] ^= 1;
+    replace(&damaged, "events_id", &id, &other);
+    let found = in_stream(&damaged, "session:00").await;
+    assert!(has(&found, "table `events`", "it is not found by its id"), "{found:?}");
+}
+
 /// The quick check finds what hides streams and branches.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_quick_check_finds_places_heads_and_pages() {
