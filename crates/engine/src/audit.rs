@@ -1,7 +1,9 @@
 //! Comparing what is stored about sessions, so that they are found and resumed without their events, with those events.
 //!
 //! A journal checks its own tables; what the attributes of a session and the state of a snapshot must say, only folds of the
-//! events tell.
+//! events tell. The same goes for what an event of a purse says of those before it.
+
+mod carried;
 
 use futures_util::{FutureExt, StreamExt};
 use weir_journal::{Attrs, Journal, PAGE_MAX, Problem, ReadError, Report, Snapshot, Status};
@@ -10,13 +12,14 @@ use weir_types::{BranchId, Event, Explain, Fault, Seq, StreamName};
 
 use crate::actor::attrs;
 use crate::address::Address;
+use crate::budgets::PREFIX;
 use crate::snapshots::{SnapshotCheck, SnapshotError, SnapshotSeal};
 
 /// Branches folded at the same time. More would compete for the same disk and cores.
 const AT_ONCE: usize = 4;
 
-/// Folds every session (of one stream, or all), and everything of which there are snapshots, and adds to `report` what attributes
-/// and snapshots say otherwise. Branches whose events cannot be read are left out: the check of the journal names them.
+/// Folds every session and purse (of one stream, or all), and everything of which there are snapshots, and adds to `report` what
+/// attributes, snapshots and `budget.carried` say otherwise. Branches whose events cannot be read are left out: the check of the journal names them.
 /// Snapshots that are never used, because their seal does not fit or their fold is unknown, are left out, too.
 ///
 /// # Errors
@@ -84,7 +87,10 @@ async fn of_branch(
     seal: &SnapshotSeal,
     id: &BranchId,
 ) -> Result<Vec<Problem>, ReadError> {
-    let mut problems = Vec::new();
+    let mut problems = match id.stream.as_str().starts_with(PREFIX) {
+        true => carried::of_purse(journal, id).await?,
+        false => Vec::new(),
+    };
     let mut folds =
         Folds { snapshots: journal.stored_snapshots(id).await?, checks: Vec::new(), session: None };
     folds.begin(seal);

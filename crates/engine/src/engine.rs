@@ -243,7 +243,7 @@ impl Engine {
         let run = session.run.as_ref().map(|run| run.id);
         let shares = budgets::shares(&runnable.budgets, address.session, created, run);
         let paid = budgets::paid_from(&shares, created, (self.0.setup.options.clock)());
-        purses::balances_of(self.0.journal(), paid).await
+        purses::balances_of(&*self.0.setup.journal, paid).await
     }
 
     /// The purses whose streams are wanted, by name.
@@ -254,7 +254,7 @@ impl Engine {
         &self,
         wanted: impl FnMut(&StreamSummary) -> bool,
     ) -> Result<Vec<Balance>, EngineError> {
-        purses::balances(&*self.0.setup.journal, &self.0.setup.seal, wanted).await
+        purses::balances(&*self.0.setup.journal, wanted).await
     }
 
     /// What a session of a list used, and what is wrong with it. Damage is no error here: it costs the other sessions of the list nothing.

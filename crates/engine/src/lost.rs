@@ -41,7 +41,7 @@ pub(crate) async fn settle(shared: &Shared, scope: &str) -> Result<bool, EngineE
         looked.clear();
     }
     looked.insert(scope.to_owned(), now);
-    let held = shared.purses.held(shared.journal(), scope, LOOKED_AT_MAX).await?;
+    let held = shared.purses.held(&*shared.setup.journal, scope, LOOKED_AT_MAX).await?;
     let mut settled = false;
     for call in held {
         settled |= settle_one(shared, call).await?;
@@ -70,10 +70,12 @@ async fn settle_one(shared: &Shared, call: EventId) -> Result<bool, EngineError>
         causation: Some(call),
         ..About::default()
     };
-    let parts: Vec<_> = pending.lost(&session).iter().filter_map(|told| settlement(told, &about)).collect();
+    let mut parts: Vec<_> =
+        pending.lost(&session).iter().filter_map(|told| settlement(told, &about)).collect();
     if parts.is_empty() {
         return Ok(false);
     }
+    shared.purses.carry_along(&mut parts);
     let appended = journal.append(parts.clone()).await?;
     for (part, appended) in parts.iter().zip(&appended) {
         shared.purses.note(part, appended);

@@ -1,28 +1,37 @@
 //! The purses that this process knows: folds of their streams, remembered, and caught up by reading on.
 //!
-//! Nothing here decides: a purse is what its stream says, for every process alike. What is remembered saves reading.
+//! Nothing here decides: a purse is what its stream says, for every process alike. What is remembered saves reading. So does
+//! `budget.carried`, an event of the stream that says what those before it come to: who pays writes one now and then, in an append
+//! that is made anyway. Other processes may append in between; a reader goes on from the events that are in it, not from its place.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Mutex as Turns;
-use weir_journal::{Appended, Journal, PAGE_MAX, Part, ReadError, StreamSummary};
-use weir_kernel::{Allowance, Amount, Body, Purse, Short};
-use weir_types::{BranchId, EventId, Seq, StreamName};
+use weir_journal::{Appended, Journal, NewEvent, OfKind, PAGE_MAX, Part, ReadError, StreamSummary};
+use weir_kernel::{About, Allowance, Amount, Body, BudgetCarried, Purse, Short, kind};
+use weir_types::{BranchId, Event, EventId, PAYLOAD_INLINE_MAX, Seq, StreamName};
 
 use crate::budgets::{PREFIX, Paid, stream};
+use crate::draft::new_event;
 use crate::error::EngineError;
-use crate::snapshots::{self, SealedJournal, SnapshotSeal};
 
 /// How many purses are remembered.
 const KNOWN_MAX: usize = 1_024;
 
-/// How many events may follow a snapshot before the next one.
-const SNAPSHOT_EVERY: u64 = 512;
+/// The largest `budget.carried`. Some thousands of calls would have to be under way at once; then readers read more.
+const CARRIED_BYTES_MAX: usize = 16 * PAYLOAD_INLINE_MAX;
+
+/// In how many of the newest events the newest `budget.carried` is looked for first, and how many are looked at together.
+const LOOKED_FIRST: u64 = 512;
+const LOOKED_AT_ONCE: usize = 8;
 
 /// The purses that this process knows.
-#[derive(Default)]
-pub(crate) struct Purses(Mutex<HashMap<StreamName, Arc<Turns<Known>>>>);
+pub(crate) struct Purses {
+    known: Mutex<HashMap<StreamName, Arc<Turns<Known>>>>,
+    /// How many events there are from one `budget.carried` to the next.
+    carry_every: u64,
+}
 
 /// A purse as far as it is known.
 #[derive(Default)]
@@ -30,8 +39,10 @@ struct Known {
     purse: Purse,
     /// Whether its stream was read at all.
     loaded: bool,
-    /// The newest snapshot's place.
-    snapshot: Seq,
+    /// The newest event that is in a `budget.carried`.
+    carried: Seq,
+    /// The newest event that was in one of ours, whatever became of it.
+    offered: Seq,
 }
 
 /// Whether a reservation holds.
@@ -42,10 +53,14 @@ pub(crate) enum Reservation {
 }
 
 impl Purses {
+    pub(crate) fn new(carry_every: u64) -> Self {
+        Self { known: Mutex::default(), carry_every }
+    }
+
     /// What a purse lacks for this, if anything. Only what is known now is asked, unless that says no.
     pub(crate) async fn lacks(
         &self,
-        journal: SealedJournal<'_>,
+        journal: &dyn Journal,
         paid: &Paid,
         need: Amount,
     ) -> Result<Option<Short>, EngineError> {
@@ -62,7 +77,7 @@ impl Purses {
     /// Calls for which something is set aside, some of them if there are many.
     pub(crate) async fn held(
         &self,
-        journal: SealedJournal<'_>,
+        journal: &dyn Journal,
         scope: &str,
         most: usize,
     ) -> Result<Vec<EventId>, EngineError> {
@@ -76,7 +91,7 @@ impl Purses {
     /// What became of a reservation that is in the journal.
     pub(crate) async fn verdict(
         &self,
-        journal: SealedJournal<'_>,
+        journal: &dyn Journal,
         paid: &Paid,
         call: EventId,
         need: Amount,
@@ -111,6 +126,24 @@ impl Purses {
         for (event, seq) in part.events.iter().zip(appended.first.0..) {
             let Ok(body) = Body::decode(event.kind(), event.payload()) else { return };
             known.purse.apply_body(Seq(seq), body.as_ref());
+            if let Some(Body::BudgetCarried(body)) = body {
+                known.read_carried(body, Seq(seq));
+            }
+        }
+    }
+
+    /// Adds a `budget.carried` for each purse that these parts are about and that should have one. Only what is known now is
+    /// asked: it saves reading, and nothing waits for it.
+    pub(crate) fn carry_along(&self, parts: &mut [Part]) {
+        let mut seen = HashSet::new();
+        for part in parts {
+            let stream = &part.branch.stream;
+            if !stream.as_str().starts_with(PREFIX) || !seen.insert(stream.clone()) {
+                continue;
+            }
+            let Some(turn) = self.known().get(stream).cloned() else { continue };
+            let Ok(mut known) = turn.try_lock() else { continue };
+            part.events.splice(0..0, known.to_carry(self.carry_every));
         }
     }
 
@@ -124,7 +157,7 @@ impl Purses {
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<StreamName, Arc<Turns<Known>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -132,21 +165,6 @@ impl Purses {
 fn passing(limit: &Allowance, need: Amount) -> Short {
     let max = limit.nano.unwrap_or_default().0;
     Short { which: weir_kernel::Limit::Usd, max, raised: 0, spent: max, need: need.nano.0, may_pass: true }
-}
-
-impl Known {
-    async fn catch_up(&mut self, journal: SealedJournal<'_>, branch: &BranchId) -> Result<(), EngineError> {
-        if !self.loaded {
-            (self.purse, self.snapshot) = newest_snapshot(journal, branch).await?;
-        }
-        read_on(journal, branch, &mut self.purse).await?;
-        self.loaded = true;
-        if self.purse.seq.0 - self.snapshot.0 >= SNAPSHOT_EVERY {
-            snapshots::remember(journal, branch, &self.purse).await;
-            self.snapshot = self.purse.seq;
-        }
-        Ok(())
-    }
 }
 
 /// A purse as it stands in the journal.
@@ -166,16 +184,14 @@ pub struct Balance {
 /// When the journal cannot be read.
 pub async fn balances(
     journal: &dyn Journal,
-    seal: &SnapshotSeal,
     mut wanted: impl FnMut(&StreamSummary) -> bool,
 ) -> Result<Vec<Balance>, EngineError> {
-    let journal = SealedJournal::new(journal, seal);
     let (mut balances, mut after) = (Vec::new(), PREFIX.parse().ok());
     loop {
         let page = journal.streams(after, PAGE_MAX).await?;
         let of_purses = page.iter().take_while(|summary| summary.stream.as_str().starts_with(PREFIX));
         for summary in of_purses.filter(|summary| wanted(summary)) {
-            let purse = load(journal, &BranchId::main(summary.stream.clone())).await?;
+            let purse = Known::load(journal, &BranchId::main(summary.stream.clone())).await?.purse;
             balances.push(Balance { scope: purse.scope.clone(), limit: purse.limit, purse });
         }
         match page.into_iter().next_back() {
@@ -186,53 +202,106 @@ pub async fn balances(
 }
 
 /// The purses that a call would be paid from.
-pub(crate) async fn balances_of(
-    journal: SealedJournal<'_>,
-    paid: Vec<Paid>,
-) -> Result<Vec<Balance>, EngineError> {
+pub(crate) async fn balances_of(journal: &dyn Journal, paid: Vec<Paid>) -> Result<Vec<Balance>, EngineError> {
     let mut balances = Vec::new();
     for Paid { draw, limit } in paid {
-        let purse = load(journal, &stream(&draw.scope)).await?;
+        let purse = Known::load(journal, &stream(&draw.scope)).await?.purse;
         balances.push(Balance { scope: draw.scope, limit, purse });
     }
     Ok(balances)
 }
 
-async fn load(journal: SealedJournal<'_>, branch: &BranchId) -> Result<Purse, EngineError> {
-    let (mut purse, _) = newest_snapshot(journal, branch).await?;
-    read_on(journal, branch, &mut purse).await?;
-    Ok(purse)
-}
+impl Known {
+    async fn load(journal: &dyn Journal, branch: &BranchId) -> Result<Self, EngineError> {
+        let mut known = Self::default();
+        known.catch_up(journal, branch).await?;
+        Ok(known)
+    }
 
-async fn read_on(
-    journal: SealedJournal<'_>,
-    branch: &BranchId,
-    purse: &mut Purse,
-) -> Result<(), EngineError> {
-    loop {
-        let page = match journal.read(branch, purse.seq, PAGE_MAX).await {
-            Ok(page) => page,
-            // Nothing was ever taken from it.
-            Err(ReadError::NoStream(_) | ReadError::NoBranch(_)) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        for event in &page {
-            let unreadable =
-                |source| EngineError::Purse { stream: branch.stream.clone(), source: Arc::new(source) };
-            purse.apply(event).map_err(unreadable)?;
+    async fn catch_up(&mut self, journal: &dyn Journal, branch: &BranchId) -> Result<(), EngineError> {
+        if !self.loaded {
+            self.purse = newest_carried(journal, branch).await?.unwrap_or_default();
+            self.carried = self.purse.seq;
         }
-        if page.len() < PAGE_MAX {
-            return Ok(());
+        loop {
+            let page = match journal.read(branch, self.purse.seq, PAGE_MAX).await {
+                Ok(page) => page,
+                // Nothing was ever taken from it.
+                Err(ReadError::NoStream(_) | ReadError::NoBranch(_)) => break,
+                Err(error) => return Err(error.into()),
+            };
+            for event in &page {
+                let unreadable =
+                    |source| EngineError::Purse { stream: branch.stream.clone(), source: Arc::new(source) };
+                self.purse.apply(event).map_err(unreadable)?;
+                if let Some(body) = carried(event) {
+                    self.read_carried(body, event.seq);
+                }
+            }
+            if page.len() < PAGE_MAX {
+                break;
+            }
         }
+        self.loaded = true;
+        Ok(())
+    }
+
+    fn read_carried(&mut self, body: BudgetCarried, at: Seq) {
+        let through = Purse::carried_by(body, at).map_or(Seq(0), |purse| purse.seq);
+        self.carried = self.carried.max(through);
+    }
+
+    /// A `budget.carried` with everything that is known, if it is time for one. If nothing comes of the append that it is part of,
+    /// there is another after some more events.
+    fn to_carry(&mut self, every: u64) -> Option<NewEvent> {
+        let seq = self.purse.seq.0;
+        // It grows with the reservations that it names, and is written more rarely then.
+        let since = every.max(self.purse.reservations() as u64);
+        if !self.loaded || seq < self.carried.0 + since || seq < self.offered.0 + every / 8 {
+            return None;
+        }
+        self.offered = self.purse.seq;
+        let event = new_event(&self.purse.carried().into(), &About::default());
+        (event.payload().len() <= CARRIED_BYTES_MAX).then_some(event)
     }
 }
 
-async fn newest_snapshot(journal: SealedJournal<'_>, branch: &BranchId) -> Result<(Purse, Seq), EngineError> {
-    let purse = match snapshots::newest::<Purse>(journal, branch).await {
-        Ok(purse) => purse.unwrap_or_default(),
-        Err(ReadError::NoStream(_) | ReadError::NoBranch(_)) => Purse::default(),
-        Err(error) => return Err(error.into()),
-    };
-    let seq = purse.seq;
-    Ok((purse, seq))
+/// What an event carries, if it is a `budget.carried` that can be read.
+fn carried(event: &Event) -> Option<BudgetCarried> {
+    if event.kind.as_str() != BudgetCarried::KIND {
+        return None;
+    }
+    match Body::decode(&event.kind, &event.payload) {
+        Ok(Some(Body::BudgetCarried(body))) => Some(body),
+        _ => None,
+    }
+}
+
+/// The state with the most events of those that `budget.carried` says. It is looked for from the end of the stream, in ranges
+/// that grow: usually there is one in the first.
+async fn newest_carried(journal: &dyn Journal, branch: &BranchId) -> Result<Option<Purse>, ReadError> {
+    let Some(head) = journal.head(branch).await? else { return Ok(None) };
+    let (mut newest, mut until, mut range) = (None::<Purse>, head.seq, LOOKED_FIRST);
+    while until > Seq(0) {
+        let after = Seq(until.0.saturating_sub(range));
+        let mut pages =
+            OfKind::new(journal, branch, kind(BudgetCarried::KIND)).after(after).at_once(LOOKED_AT_ONCE);
+        let mut last = after;
+        while last < until
+            && let Some(page) = pages.next().await?
+        {
+            for event in page.iter().filter(|event| event.seq <= until) {
+                let purse = carried(event).and_then(|body| Purse::carried_by(body, event.seq));
+                let best = newest.as_ref().map_or(Seq(0), |newest| newest.seq);
+                newest = purse.filter(|purse| purse.seq > best).or(newest);
+            }
+            last = page.last().map_or(until, |event| event.seq);
+        }
+        // Those before this range carry fewer events than that.
+        if newest.as_ref().is_some_and(|newest| newest.seq >= after) {
+            break;
+        }
+        (until, range) = (after, range * 4);
+    }
+    Ok(newest)
 }

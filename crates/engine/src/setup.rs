@@ -87,6 +87,8 @@ pub struct Options {
     pub storage_patience: Duration,
     /// How many events may follow a snapshot before the next one.
     pub snapshot_every: u64,
+    /// How many events of a purse there are from one `budget.carried` to the next.
+    pub carry_every: u64,
     /// The first delay before a failed model call is repeated; it doubles with each attempt.
     pub retry_delay: Duration,
     /// How many sessions the engine takes up by itself at once; the others wait for their turn.
@@ -115,6 +117,7 @@ impl Default for Options {
             delta_every: Duration::from_secs(1),
             storage_patience: Duration::from_secs(60),
             snapshot_every: 256,
+            carry_every: 256,
             retry_delay: Duration::from_millis(500),
             adopt_max: 64,
             budget_patience: Duration::from_secs(60),

@@ -65,6 +65,7 @@ pub(crate) struct Handle {
 impl Shared {
     pub(crate) fn new(setup: Setup) -> Arc<Self> {
         let adoption = Queue::new(setup.options.adopt == Adopt::All);
+        let purses = Purses::new(setup.options.carry_every);
         Arc::new(Self {
             setup,
             stopping: CancellationToken::new(),
@@ -74,7 +75,7 @@ impl Shared {
             live: Alive::default(),
             holds: Holds::default(),
             known_blobs: Cache::new(KNOWN_BLOBS_MAX),
-            purses: Purses::default(),
+            purses,
             lost: lost::Looked::default(),
             adoption,
             storage: watch::Sender::new(None),

@@ -9,7 +9,7 @@ use std::ops::Deref;
 
 use bytes::Bytes;
 use weir_journal::{FoldVersion, Journal, PAGE_MAX, ReadError, SNAPSHOT_MAX, Snapshot};
-use weir_kernel::{FOLD_VERSION, FoldError, Purse, Session};
+use weir_kernel::{FOLD_VERSION, FoldError, Session};
 use weir_types::{BranchId, Event, Seq};
 
 pub use self::seal::SnapshotSeal;
@@ -75,27 +75,6 @@ impl Fold for Session {
 
     fn decode(state: &[u8], seq: Seq) -> Option<Self> {
         serde_json::from_slice(state).ok().filter(|session: &Self| session.seq == seq)
-    }
-}
-
-impl Fold for Purse {
-    const NAME: &'static str = "purse";
-    const VERSION: u32 = 1;
-
-    fn seq(&self) -> Seq {
-        self.seq
-    }
-
-    fn apply(&mut self, event: &Event) -> Result<(), FoldError> {
-        Self::apply(self, event)
-    }
-
-    fn encode(&self) -> Option<Vec<u8>> {
-        serde_json::to_vec(self).ok()
-    }
-
-    fn decode(state: &[u8], seq: Seq) -> Option<Self> {
-        serde_json::from_slice(state).ok().filter(|purse: &Self| purse.seq == seq)
     }
 }
 
@@ -191,7 +170,6 @@ pub struct SnapshotCheck {
 
 enum Folded {
     Session(Box<Session>),
-    Purse(Box<Purse>),
     Files(Box<SessionFilesFold>),
 }
 
@@ -201,8 +179,6 @@ impl SnapshotCheck {
         let is = |name, version| (fold.fold.as_str(), fold.version) == (name, version);
         let folded = if is(Session::NAME, Session::VERSION) {
             Folded::Session(Box::default())
-        } else if is(Purse::NAME, Purse::VERSION) {
-            Folded::Purse(Box::default())
         } else if is(SessionFilesFold::NAME, SessionFilesFold::VERSION) {
             Folded::Files(Box::default())
         } else {
@@ -218,7 +194,6 @@ impl SnapshotCheck {
     pub fn apply(&mut self, event: &Event) -> Result<(), SnapshotError> {
         match &mut self.folded {
             Folded::Session(fold) => Fold::apply(&mut **fold, event)?,
-            Folded::Purse(fold) => Fold::apply(&mut **fold, event)?,
             Folded::Files(fold) => fold.apply(event)?,
         }
         self.newest = Some((event.seq, event.chain));
@@ -243,7 +218,6 @@ impl SnapshotCheck {
         }
         let is_same = match &self.folded {
             Folded::Session(fold) => says_the_same(&**fold, &state),
-            Folded::Purse(fold) => says_the_same(&**fold, &state),
             Folded::Files(fold) => says_the_same(&**fold, &state),
         };
         if is_same { Ok(()) } else { Err(SnapshotError::Contradicts) }

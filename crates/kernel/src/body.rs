@@ -14,6 +14,7 @@ use weir_types::{
 
 pub use self::words::*;
 use self::words::{is_false, is_zero};
+use crate::purse::{Amount, Held, Void};
 
 /// The kind of that name, which is one of [`Body::KINDS`].
 #[expect(clippy::expect_used, reason = "every kind of the table is a valid name")]
@@ -28,6 +29,11 @@ macro_rules! bodies {
             $(#[$doc])*
             #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
             pub struct $name { $($(#[$field_doc])* pub $field: $type,)* }
+
+            impl $name {
+                /// Its kind.
+                pub const KIND: &'static str = $kind;
+            }
 
             impl From<$name> for Body {
                 fn from(body: $name) -> Self {
@@ -572,6 +578,27 @@ bodies! {
         /// Whether it is put in beyond the limit.
         #[serde(default, skip_serializing_if = "is_false")]
         raises: bool,
+    }
+    /// What the events of a purse up to one of them come to: a reader begins there instead of at the first event.
+    "budget.carried" BudgetCarried {
+        /// The version of the fold that made it. Another version is ignored.
+        version: u32,
+        /// Which purse.
+        scope: String,
+        /// The newest event that is in it. Those between it and this one are not.
+        through: Seq,
+        /// What was spent.
+        settled: Amount,
+        /// What was put in beyond the limit.
+        raised: Amount,
+        /// The limit of the newest reservation.
+        limit: Allowance,
+        /// What is set aside, by request.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        held: Vec<Held>,
+        /// The newest reservations that were void, oldest first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        void: Vec<Void>,
     }
     /// A purse has too little left.
     "budget.exceeded" BudgetExceeded {

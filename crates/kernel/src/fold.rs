@@ -176,6 +176,7 @@ impl Session {
             | Body::BudgetReserved(_)
             | Body::BudgetSettled(_)
             | Body::BudgetReleased(_)
+            | Body::BudgetCarried(_)
             | Body::LaneChosen(_)
             | Body::LaneRolledBack(_)
             | Body::LoopFired(_)

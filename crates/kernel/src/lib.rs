@@ -44,7 +44,7 @@ pub use agent::{Agent, Limits, Tool};
 pub use body::*;
 pub use decide::{Closing, Next, ToolUse, decide, retries, time_left_ms};
 pub use fold::{At, CUT_OFF, ERRANDS_MAX, FoldError, Now};
-pub use purse::{Amount, Pending, Purse, Short};
+pub use purse::{Amount, Held, Pending, Purse, Short, Void};
 pub use repeats::Repeats;
 pub use session::{
     Activity, AssistantEntry, Call, CallResult, CallState, Compaction, Ended, Ending, Entry, InFlight,

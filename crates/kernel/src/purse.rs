@@ -3,6 +3,9 @@
 //! A reservation carries the limit it is made under. It holds if everything settled and everything held up to it, itself
 //! included, stays within that limit; else it is void and counts nothing. So nobody has to be asked for leave: whoever appends a
 //! reservation reads on to it and knows, and two that do not fit together are told apart by their place.
+//!
+//! `budget.carried` says what the events up to one of them come to, so that a reader can begin there. For the fold it is no more
+//! than a place: what it says never changes a state that was folded from the events themselves.
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +16,9 @@ use std::ops::{Add, AddAssign};
 use serde::{Deserialize, Serialize};
 use weir_types::{Event, EventId, NanoUsd, Seq};
 
-use crate::body::{Allowance, Body, BudgetReleased, BudgetReserved, BudgetSettled, Draw, Limit, Reserve};
+use crate::body::{
+    Allowance, Body, BudgetCarried, BudgetReleased, BudgetReserved, BudgetSettled, Draw, Limit, Reserve,
+};
 use crate::fold::FoldError;
 use crate::session::{InFlight, Phase, Run, Session};
 
@@ -81,7 +86,7 @@ impl From<Allowance> for Amount {
 }
 
 /// Everything that happened to a purse.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Purse {
     /// The newest event folded.
     pub seq: Seq,
@@ -114,12 +119,68 @@ pub struct Short {
     pub may_pass: bool,
 }
 
+/// What is set aside for a request, as [`BudgetCarried`] has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// The id of the request's event. The session that the event belongs to owns the reservation.
+    pub call: EventId,
+    /// How much.
+    pub amount: Amount,
+}
+
+/// A reservation that was void, as [`BudgetCarried`] has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Void {
+    /// The id of the request's event.
+    pub call: EventId,
+    /// What the purse lacked for it.
+    pub short: Short,
+}
+
 impl Purse {
-    /// Folds one event. Kinds that are not about purses only move its place.
+    /// The state that a `budget.carried` at `at` says; nothing, if another version of the fold made it, or if it speaks of events
+    /// that came after it.
+    pub fn carried_by(body: BudgetCarried, at: Seq) -> Option<Self> {
+        let BudgetCarried { version, scope, through, settled, raised, limit, held, void } = body;
+        if version != BudgetCarried::VERSION || through >= at {
+            return None;
+        }
+        let held = held.into_iter().map(|held| (held.call, held.amount)).collect();
+        let void = void.into_iter().map(|void| (void.call, void.short)).collect();
+        Some(Self { seq: through, scope, settled, raised, limit, held, void })
+    }
+
+    /// What a `budget.carried` says of the events up to here.
+    pub fn carried(&self) -> BudgetCarried {
+        let held = self.held.iter().map(|(&call, &amount)| Held { call, amount }).collect();
+        let void = self.void.iter().map(|&(call, short)| Void { call, short }).collect();
+        BudgetCarried {
+            version: BudgetCarried::VERSION,
+            scope: self.scope.clone(),
+            through: self.seq,
+            settled: self.settled,
+            raised: self.raised,
+            limit: self.limit,
+            held,
+            void,
+        }
+    }
+
+    /// How many reservations a `budget.carried` names.
+    pub fn reservations(&self) -> usize {
+        self.held.len() + self.void.len()
+    }
+
+    /// Folds one event. Kinds that are not about purses only move its place, and so does `budget.carried`.
     ///
     /// # Errors
     /// When the payload of a known kind cannot be read. The purse is as it was.
     pub fn apply(&mut self, event: &Event) -> Result<(), FoldError> {
+        if event.kind.as_str() == BudgetCarried::KIND {
+            // It adds nothing to the events before it, also if it cannot be read.
+            self.apply_body(event.seq, None);
+            return Ok(());
+        }
         let body = Body::decode(&event.kind, &event.payload).map_err(|source| FoldError {
             seq: event.seq,
             kind: event.kind.to_string(),
@@ -211,6 +272,11 @@ impl Purse {
     pub fn refusal(&self, call: EventId) -> Option<Short> {
         self.void.iter().rev().find(|(void, _)| *void == call).map(|(_, short)| *short)
     }
+}
+
+impl BudgetCarried {
+    /// The version of the fold here. It rises whenever the fold of a purse changes.
+    pub const VERSION: u32 = 1;
 }
 
 impl BudgetReserved {

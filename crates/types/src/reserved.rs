@@ -7,7 +7,7 @@ pub const RESERVED_STREAMS: [&str; 4] = ["session:", "loop:", "budget:", "engine
 
 /// Kinds whose meaning the runtime defines.
 #[rustfmt::skip]
-pub const RESERVED_KINDS: [&str; 46] = [
+pub const RESERVED_KINDS: [&str; 47] = [
     "session.created", "session.updated", "session.resumed", "session.released", "session.halted", "session.closed",
     "branch.forked", "branch.merged",
     "user.message", "external.signal",
@@ -18,7 +18,8 @@ pub const RESERVED_KINDS: [&str; 46] = [
     "approval.requested", "approval.granted", "approval.denied", "approval.expired",
     "memory.stored", "memory.retrieved",
     "file.written", "file.deleted", "snapshot.taken",
-    "budget.reserved", "budget.settled", "budget.released", "budget.exceeded", "lane.chosen", "lane.rolled_back",
+    "budget.reserved", "budget.settled", "budget.released", "budget.carried", "budget.exceeded",
+    "lane.chosen", "lane.rolled_back",
     "loop.fired", "loop.skipped", "loop.finished",
 ];
 

@@ -139,7 +139,8 @@ impl Actor {
         };
         let expected =
             if self.durable == Seq(0) { Expected::NoStream } else { Expected::Exactly(self.durable) };
-        let (events, beside) = self.draft.to_append();
+        let (events, mut beside) = self.draft.to_append();
+        self.shared.purses.carry_along(&mut beside);
         let attrs = Some(attrs(&self.session));
         let part = Part { branch: self.branch.clone(), expected, key: None, owner, events, attrs };
         std::iter::once(part).chain(beside).collect()

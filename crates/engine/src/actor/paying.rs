@@ -95,7 +95,7 @@ impl Actor {
             return self.end(Vec::new(), errored.into()).await.map(Some);
         }
         for paid in paid {
-            let journal = self.shared.journal();
+            let journal = &*self.shared.setup.journal;
             if let Some(short) = self.shared.purses.lacks(journal, paid, reserve.into()).await? {
                 if !self.draft.is_empty() {
                     // It may be there already: what was just settled, or put in, is not written down yet.
@@ -126,7 +126,7 @@ impl Actor {
         reserve: Reserve,
     ) -> Result<Option<Flow>, EngineError> {
         for paid in paid {
-            let journal = self.shared.journal();
+            let journal = &*self.shared.setup.journal;
             let verdict = self.shared.purses.verdict(journal, paid, call, reserve.into()).await?;
             if let Reservation::Void(short) = verdict {
                 return self.fall_short(&paid.draw.scope, short, Some(call)).await.map(Some);

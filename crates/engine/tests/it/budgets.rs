@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
-use weir_engine::{Address, Balance, Budgets, Outcome, StopReason, balances};
-use weir_kernel::{Allowance, Amount, Body, Parked};
+use weir_engine::{Address, Balance, Budgets, Outcome, StopReason, audit, balances};
+use weir_journal::{Problem, Report};
+use weir_kernel::{Allowance, Amount, Body, BudgetCarried, Parked, Purse};
 use weir_models::scripted::{Reply, Script};
 use weir_models::{Model, ModelError, Piece, Scripted};
-use weir_types::{Explain, NanoUsd, Price, Request, Seq, Timestamp, Usage, Wire};
+use weir_types::{BranchId, Event, Explain, NanoUsd, Price, Request, Seq, Timestamp, Usage, Wire};
 
 use crate::kit::*;
 use crate::sharing::drawling;
@@ -31,7 +32,7 @@ pub(crate) fn a_dollar_a_million() -> Option<Price> {
 
 /// All purses, by scope.
 pub(crate) async fn purses(world: &World) -> Vec<Balance> {
-    balances(&*world.journal, &world.seal, |_| true).await.unwrap()
+    balances(&*world.journal, |_| true).await.unwrap()
 }
 
 async fn settled(world: &World, scope: &str) -> Amount {
@@ -458,38 +459,120 @@ async fn a_run_that_goes_round_in_circles_is_told_and_stopped_and_its_requests_c
     assert_eq!(world.deeds.lock().unwrap().len(), 12, "whoever resumes it lets it try again");
 }
 
-/// A purse is folded from its newest snapshot on, however much happened before.
-#[tokio::test(start_paused = true)]
-async fn a_purse_with_a_long_history_is_remembered() {
-    let world = world(Budgets { day: calls(1_000), ..Budgets::default() });
-    let process = world.start().await;
-    for _ in 0..300 {
-        turn(&process, &process.engine.new_address(), "hello").await;
-    }
-    let next = world.start().await;
-    turn(&next, &next.engine.new_address(), "hello").await;
-    let scope = purses(&world).await.remove(0).scope;
-    let branch = weir_types::BranchId::main(format!("budget:{scope}").parse().unwrap());
-    let fold = weir_journal::FoldVersion { fold: "purse".to_owned(), version: 1 };
-    let snapshot = world.journal.snapshot(&branch, &fold).await.unwrap().unwrap();
-    assert!(snapshot.seq >= Seq(512), "{}", snapshot.seq);
-    let mut folded = weir_kernel::Purse::default();
-    let mut events = Vec::new();
-    while let Some(page) =
-        Some(world.journal.read(&branch, folded.seq, 500).await.unwrap()).filter(|page| !page.is_empty())
-    {
+/// The one purse that there is: its stream, all its events, and what folding them from the first one makes.
+async fn whole_purse(world: &World) -> (BranchId, Vec<Event>, Purse) {
+    let scope = purses(world).await.remove(0).scope;
+    let branch = BranchId::main(format!("budget:{scope}").parse().unwrap());
+    let (mut folded, mut events) = (Purse::default(), Vec::new());
+    loop {
+        let page = world.journal.read(&branch, folded.seq, 500).await.unwrap();
+        if page.is_empty() {
+            return (branch, events, folded);
+        }
         page.iter().for_each(|event| folded.apply(event).unwrap());
         events.extend(page);
     }
-    assert_eq!(folded, purses(&world).await.remove(0).purse);
-    assert_eq!((events.len(), folded.settled.model_calls), (602, 301));
-    let is_budget = |event: &weir_types::Event| {
-        matches!(
-            Body::decode(&event.kind, &event.payload),
-            Ok(Some(Body::BudgetReserved(_) | Body::BudgetSettled(_)))
-        )
+}
+
+/// What each `budget.carried` says, and where it is.
+fn carried(events: &[Event]) -> Vec<(Seq, BudgetCarried)> {
+    let body = |event: &Event| match Body::decode(&event.kind, &event.payload) {
+        Ok(Some(Body::BudgetCarried(body))) => Some((event.seq, body)),
+        _ => None,
     };
-    assert!(events.iter().all(is_budget));
+    events.iter().filter_map(body).collect()
+}
+
+async fn audited(world: &World) -> Vec<Problem> {
+    let mut report = Report::default();
+    audit(&*world.journal, &world.seal, None, &mut report).await.unwrap();
+    report.problems
+}
+
+/// What a purse comes to is written down in appends that are made anyway, and is what a process begins with that does not know it.
+#[tokio::test(start_paused = true)]
+async fn a_purse_with_a_long_history_is_carried() {
+    let world = world(Budgets { day: calls(1_000), ..Budgets::default() });
+    let process = world.start().await;
+    let mut appends = Vec::new();
+    for _ in 0..300 {
+        let before = process.fuse.appends();
+        turn(&process, &process.engine.new_address(), "hello").await;
+        appends.push(process.fuse.appends() - before);
+    }
+    appends.dedup();
+    assert_eq!(appends.len(), 1, "no turn takes more appends than another: {appends:?}");
+    let next = world.start().await;
+    turn(&next, &next.engine.new_address(), "hello").await;
+    let (branch, events, folded) = whole_purse(&world).await;
+    assert_eq!(folded, purses(&world).await.remove(0).purse);
+    let carried = carried(&events);
+    let places: Vec<_> = carried.iter().map(|(at, body)| (at.0, body.through.0)).collect();
+    assert_eq!(places, [(257, 256), (513, 512)], "as one more event, right after those that are in it");
+    assert_eq!((events.len(), folded.settled.model_calls), (604, 301));
+    let fold = weir_journal::FoldVersion { fold: "purse".to_owned(), version: 1 };
+    assert_eq!(world.journal.snapshot(&branch, &fold).await.unwrap(), None);
+    assert_eq!(audited(&world).await, []);
+    // Who does not know it begins there. Only who reads all events can tell that it is not true: that is what `weir verify` does.
+    let lie = BudgetCarried { settled: Amount::default(), through: folded.seq, ..carried[1].1.clone() };
+    let lie = Body::from(lie).encode().unwrap();
+    let event = weir_journal::NewEvent::new(weir_kernel::kind("budget.carried"), lie);
+    world.journal.append(vec![weir_journal::Part::new(branch.clone(), vec![event])]).await.unwrap();
+    assert_eq!(purses(&world).await.remove(0).purse.settled, Amount::default());
+    let found = audited(&world).await;
+    let places: Vec<_> = found.iter().map(|problem| (problem.stream.as_ref(), problem.seq)).collect();
+    assert_eq!(places, [(Some(&branch.stream), Some(folded.seq.next()))], "{found:?}");
+}
+
+/// Purses of journals from before `budget.carried` are read from their first event, and get one.
+#[tokio::test(start_paused = true)]
+async fn an_old_purse_is_read_from_its_first_event_and_carried() {
+    let world = world(Budgets { day: calls(1_000), ..Budgets::default() });
+    let old = world.start_with(Fuse::default(), |options| options.carry_every = u64::MAX).await;
+    for _ in 0..700 {
+        turn(&old, &old.engine.new_address(), "hello").await;
+    }
+    assert_eq!(carried(&whole_purse(&world).await.1).len(), 0);
+    let new = world.start().await;
+    turn(&new, &new.engine.new_address(), "hello").await;
+    let (_, events, folded) = whole_purse(&world).await;
+    assert_eq!(carried(&events).iter().map(|(_, body)| body.through.0).collect::<Vec<_>>(), [1_400]);
+    assert_eq!((folded.settled.model_calls, purses(&world).await.remove(0).purse), (701, folded.clone()));
+}
+
+/// Processes take turns in any order, and at once: what each of them carries is true, also if another one has appended since.
+#[tokio::test(start_paused = true)]
+async fn what_processes_carry_is_true_whoever_appends_in_between() {
+    let mut late = 0;
+    for seed in 0..12_u64 {
+        let world = world(Budgets { day: calls(1_000), ..Budgets::default() });
+        let mut processes = Vec::new();
+        for n in 0..3 {
+            processes.push(world.start_with(Fuse::default(), |options| options.carry_every = 2 + n).await);
+        }
+        let mut random = seed;
+        for _ in 0..20 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let at = |shift: u32| usize::try_from((random >> shift) % 3).unwrap();
+            let (one, two) = (&processes[at(33)], &processes[at(41)]);
+            let sessions = (one.engine.new_address(), two.engine.new_address());
+            match at(50) {
+                0 => _ = turn(one, &sessions.0, "hello").await,
+                1 => _ = tokio::join!(turn(one, &sessions.0, "hello"), turn(two, &sessions.1, "hello")),
+                _ => {
+                    let fuse = Fuse::default();
+                    processes[at(33)] = world.start_with(fuse, |options| options.carry_every = 3).await;
+                }
+            }
+        }
+        let (_, events, folded) = whole_purse(&world).await;
+        assert_eq!(purses(&world).await.remove(0).purse, folded, "seed {seed}");
+        assert_eq!(audited(&world).await, [], "seed {seed}");
+        let carried = carried(&events);
+        assert!(carried.len() > 2, "seed {seed}: {}", events.len());
+        late += carried.iter().filter(|(at, body)| body.through.next() != *at).count();
+    }
+    assert!(late > 0, "processes raced");
 }
 
 #[tokio::test(start_paused = true)]

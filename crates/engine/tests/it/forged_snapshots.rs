@@ -224,7 +224,8 @@ async fn an_approval_for_the_session_is_looked_up() {
     assert_eq!(deeds(&world).await, 2);
 }
 
-/// A purse that a snapshot shows as full, or a limit as raised, is neither.
+/// A purse that a snapshot shows as full, or a limit as raised, is neither: purses have no snapshots, and whoever has the key has
+/// nothing from it.
 #[tokio::test(start_paused = true)]
 async fn a_forged_snapshot_puts_nothing_into_a_purse() {
     let world = World::new();
@@ -235,33 +236,47 @@ async fn a_forged_snapshot_puts_nothing_into_a_purse() {
         agent.limits.output_tokens = Some(1_000);
         agent.card.price = a_dollar_a_million();
     });
-    let budgets = weir_engine::Budgets { day: usd(1_200_000), ..weir_engine::Budgets::default() };
+    // There is room for one call.
+    let budgets = weir_engine::Budgets { day: usd(1_100_000), ..weir_engine::Budgets::default() };
     world.allow("a", budgets);
     let process = world.start().await;
     let address = process.engine.new_address();
     process.engine.begin(&address, new("a"), said("one")).await.unwrap();
-    process.engine.settle(&address).await.unwrap();
+    assert_eq!(process.engine.settle(&address).await.unwrap().stop, StopReason::End);
+    process.die();
     let today = format!("budget:day:{}", day(weir_journal::now()));
     let branch = BranchId::main(today.parse().unwrap());
-    let truth = balances(&*world.journal, &world.seal, |_| true).await.unwrap();
+    let truth = balances(&*world.journal, |_| true).await.unwrap();
     let purse = &truth[0].purse;
     assert!(purse.settled.nano > NanoUsd(0));
-    let (mut spent_nothing, mut more) = (purse.clone(), purse.clone());
-    spent_nothing.settled = Amount::default();
-    more.raised = Amount { nano: NanoUsd(NanoUsd::PER_USD), ..Amount::default() };
-    for forged in [spent_nothing, more] {
+    // As versions that kept snapshots of purses wrote them.
+    let state = |settled: Amount, raised: Amount| {
+        let void: [u8; 0] = [];
+        let state = serde_json::json!({
+            "seq": purse.seq, "scope": purse.scope, "settled": settled, "raised": raised, "limit": purse.limit,
+            "held": {}, "void": void,
+        });
+        serde_json::to_vec(&state).unwrap()
+    };
+    let dollar = Amount { nano: NanoUsd(NanoUsd::PER_USD), ..Amount::default() };
+    for (what, forged) in [
+        ("spent nothing", state(Amount::default(), Amount::default())),
+        ("has more", state(purse.settled, dollar)),
+    ] {
         for sealed in SEALS {
-            let context = format!("{forged:?}, sealed: {sealed:?}");
-            let state = serde_json::to_vec(&forged).unwrap();
-            let stored = forge(&world, &branch, "purse", state, sealed).await;
-            assert!(check_snapshot(&*world.journal, &world.seal, &stored).await.is_err(), "{context}");
-            if sealed == Sealed::ByUs {
-                // Only who reads all events can tell: that is what `weir verify` does.
-                continue;
-            }
-            let found = balances(&*world.journal, &world.seal, |_| true).await.unwrap();
+            let context = format!("{what}, sealed: {sealed:?}");
+            let stored = forge(&world, &branch, "purse", forged.clone(), sealed).await;
+            let checked = check_snapshot(&*world.journal, &world.seal, &stored).await;
+            assert!(matches!(checked, Err(SnapshotError::Unknown(_))), "{context}: {checked:?}");
+            let found = balances(&*world.journal, |_| true).await.unwrap();
             assert_eq!(found, truth, "{context}");
         }
+        let other = world.start().await;
+        let second = other.engine.new_address();
+        other.engine.begin(&second, new("a"), said("two")).await.unwrap();
+        let outcome = other.engine.settle(&second).await.unwrap();
+        assert_eq!((outcome.stop, outcome.usage.total()), (StopReason::Budget, 0), "{what}");
+        other.die();
     }
 }
 

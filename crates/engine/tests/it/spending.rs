@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
-use weir_engine::{Address, Adopt, Balance, Budgets};
-use weir_journal::Status;
+use weir_engine::{Address, Adopt, Balance, Budgets, audit};
+use weir_journal::{Report, Status};
 use weir_kernel::{Body, Purse};
 use weir_models::scripted::{Reply, Script};
 use weir_models::{Model, ModelError, Piece, Scripted};
@@ -100,6 +100,9 @@ fn company(children: usize, dollars: &Budgets, die: &Die) -> World {
     world
 }
 
+/// How often what a purse comes to is written down, so that it happens in the middle of everything.
+const CARRY_EVERY: u64 = 5;
+
 /// Plays a turn through crashes: each process ends at its append of that number, the last one lives.
 async fn play(world: &World, address: &Address, fuses: Vec<Fuse>) {
     let last = fuses.len();
@@ -107,6 +110,7 @@ async fn play(world: &World, address: &Address, fuses: Vec<Fuse>) {
         let process = world.start_with(fuse, |options| {
             options.adopt = Adopt::All;
             options.budget_patience = Duration::from_secs(5);
+            options.carry_every = CARRY_EVERY;
         });
         let process = process.await;
         let turn = async {
@@ -141,6 +145,7 @@ async fn rest(world: &World) {
 async fn check_purse(world: &World, balance: &Balance, limit: u64, context: &str) -> Seen {
     let branch = BranchId::main(format!("budget:{}", balance.scope).parse().unwrap());
     let mut purse = Purse::default();
+    let mut states = vec![purse.clone()];
     // Reserved in flight, what was set aside for each; and which were in flight at the newest reservation that held.
     let (mut reserved, mut in_flight) = (BTreeMap::<EventId, u64>::new(), BTreeSet::new());
     let (mut ends, mut beyond, mut seen) =
@@ -149,6 +154,7 @@ async fn check_purse(world: &World, balance: &Balance, limit: u64, context: &str
         let page = world.journal.read(&branch, purse.seq, 1_000).await.unwrap();
         for event in &page {
             purse.apply(event).unwrap();
+            states.push(purse.clone());
             match Body::decode(&event.kind, &event.payload).unwrap().unwrap() {
                 Body::BudgetReserved(body) => {
                     let before = reserved.insert(body.call, body.nano.0);
@@ -170,6 +176,12 @@ async fn check_purse(world: &World, balance: &Balance, limit: u64, context: &str
                     seen.more += u32::from(more > 0);
                     seen.in_full += u32::from(body.nano.0 == reserved[&body.call]);
                 }
+                Body::BudgetCarried(body) => {
+                    let through = usize::try_from(body.through.0).unwrap();
+                    assert_eq!(body, states[through].carried(), "{context}: event {}", event.seq);
+                    seen.carried += 1;
+                    seen.late += u32::from(body.through.next() != event.seq);
+                }
                 Body::BudgetReleased(body) => {
                     *ends.entry(body.call).or_default() += 1;
                     in_flight.remove(&body.call);
@@ -181,6 +193,7 @@ async fn check_purse(world: &World, balance: &Balance, limit: u64, context: &str
             break;
         }
     }
+    assert_eq!(balance.purse, purse, "{context}: whoever begins at what was carried finds the same");
     let error: u64 = beyond.values().sum();
     let settled = purse.settled.nano.0;
     assert!(settled <= limit + error, "{context}: {settled} of {limit}, {error} beyond what was set aside");
@@ -197,6 +210,19 @@ struct Seen {
     void: u32,
     more: u32,
     in_full: u32,
+    carried: u32,
+    /// Those before which somebody else has appended.
+    late: u32,
+}
+
+impl std::ops::AddAssign for Seen {
+    fn add_assign(&mut self, new: Self) {
+        self.void += new.void;
+        self.more += new.more;
+        self.in_full += new.in_full;
+        self.carried += new.carried;
+        self.late += new.late;
+    }
 }
 
 /// What providers said that calls cost, over all sessions.
@@ -234,16 +260,12 @@ async fn a_hundred_children_under_one_dollar() {
             "seed {seed}: {charged} and {settled}"
         );
         for balance in &balances {
-            let new = check_purse(&world, balance, DOLLAR, &format!("seed {seed}, {}", balance.scope)).await;
-            seen = Seen {
-                void: seen.void + new.void,
-                more: seen.more + new.more,
-                in_full: seen.in_full + new.in_full,
-            };
+            seen += check_purse(&world, balance, DOLLAR, &format!("seed {seed}, {}", balance.scope)).await;
             most = most.max(balance.purse.settled.nano.0);
         }
     }
     assert!(seen.void > 0 && seen.more > 0 && seen.in_full > 0, "{seen:?}");
+    assert!(seen.carried > 0 && seen.late > 0, "{seen:?}");
     assert!(most > DOLLAR / 2, "the dollar was needed: {most}");
 }
 
@@ -261,20 +283,23 @@ async fn a_crash_at_every_append_leaves_nothing_set_aside() {
         play(&world, &address, fuses).await;
         let balances = purses(&world).await;
         assert_eq!(balances.len(), 3, "{context}: {balances:?}");
-        let mut in_full = 0;
+        let mut seen = Seen::default();
         for balance in &balances {
-            in_full +=
-                check_purse(&world, balance, LIMIT, &format!("{context}, {}", balance.scope)).await.in_full;
+            seen += check_purse(&world, balance, LIMIT, &format!("{context}, {}", balance.scope)).await;
         }
-        in_full
+        let mut report = Report::default();
+        audit(&*world.journal, &world.seal, None, &mut report).await.unwrap();
+        assert_eq!(report.problems, [], "{context}");
+        seen
     };
     let calm = play_with(vec![], "calm").await;
-    assert_eq!(calm, 0);
-    let mut unknown = 0;
+    assert_eq!(calm.in_full, 0);
+    assert!(calm.carried > 0, "{calm:?}");
+    let mut seen = Seen::default();
     for append in 1..=14 {
         for side in [Side::Before, Side::After] {
-            unknown += play_with(vec![Fuse::at(append, side)], &format!("crash at {append}, {side:?}")).await;
+            seen += play_with(vec![Fuse::at(append, side)], &format!("crash at {append}, {side:?}")).await;
         }
     }
-    assert!(unknown > 0, "some crashes came in the middle of a call");
+    assert!(seen.in_full > 0, "some crashes came in the middle of a call");
 }

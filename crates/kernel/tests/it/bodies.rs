@@ -76,6 +76,23 @@ pub(crate) fn allowance() -> impl Strategy<Value = Allowance> {
     )
 }
 
+fn amount() -> impl Strategy<Value = Amount> {
+    let number = || any::<u64>();
+    (nano(), number(), number(), number()).prop_map(|(nano, tokens, model_calls, micros)| Amount {
+        nano,
+        tokens,
+        model_calls,
+        micros,
+    })
+}
+
+fn short() -> impl Strategy<Value = Short> {
+    let number = || any::<u64>();
+    (limit(), number(), number(), number(), number(), any::<bool>()).prop_map(
+        |(which, max, raised, spent, need, may_pass)| Short { which, max, raised, spent, need, may_pass },
+    )
+}
+
 fn session_kinds() -> Vec<BoxedStrategy<Body>> {
     let share = (text(), allowance()).prop_map(|(scope, limit)| Share { scope, limit });
     let parent = (session(), branch(), call(), 1..9u32, vec(share, 0..3))
@@ -281,6 +298,16 @@ fn other_kinds() -> Vec<BoxedStrategy<Body>> {
             model_calls: 0..3u64,
             micros: any::<u64>(),
             raises: any::<bool>(),
+        }),
+        body!(BudgetCarried {
+            version: 1..3u32,
+            scope: text(),
+            through: seq(),
+            settled: amount(),
+            raised: amount(),
+            limit: allowance(),
+            held: vec((event(), amount()).prop_map(|(call, amount)| Held { call, amount }), 0..3),
+            void: vec((event(), short()).prop_map(|(call, short)| Void { call, short }), 0..3),
         }),
         body!(BudgetExceeded {
             scope: text(),

@@ -16,7 +16,7 @@ use crate::{bodies, runner};
 /// more than money, so what is about them names the rest; `purses` of `model.requested` says where its reservation has to be settled, and `context` what of the conversation it leaves out. `history` of
 /// `user.message` marks what a client says was said before the session began. `said` of `run.cancelled` is the beginning of an answer that was cut off. `session.released` is let go of by a process that stops.
 #[rustfmt::skip]
-const FIELDS: [(&str, &str); 46] = [
+const FIELDS: [(&str, &str); 47] = [
     ("session.created", "agent manifest principal groups title labels parent lane"),
     ("session.updated", "title labels"),
     ("session.resumed", "reason owner budget keeps_limits"),
@@ -57,6 +57,7 @@ const FIELDS: [(&str, &str); 46] = [
     ("budget.reserved", "scope call nano tokens model_calls limit"),
     ("budget.settled", "scope call nano tokens model_calls micros"),
     ("budget.released", "scope call nano tokens model_calls micros raises"),
+    ("budget.carried", "version scope through settled raised limit held void"),
     ("budget.exceeded", "scope limit spent which need call waits_ms"),
     ("lane.chosen", "lane why"),
     ("lane.rolled_back", "lane why"),
