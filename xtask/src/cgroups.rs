@@ -71,7 +71,8 @@ pub(crate) fn run(root: &Path, args: &Args) -> Outcome {
     }
     let place = std::path::absolute(place)?;
     let kernel = unpack(&args.kernel, &place)?;
-    let image = initial_files(&programs, &place, &kernel, &job(root, &binaries, &args.tests))?;
+    let job = job(root, &place, &binaries, &args.tests)?;
+    let image = initial_files(&programs, &place, &kernel, &job)?;
     let socket = place.join("disk.socket");
     let mut disk = share_disk(&programs, &socket)?;
     let ran = boot(&kernel, &image, &socket, &place);
@@ -135,21 +136,23 @@ fn build_tests(root: &Path) -> Outcome<[PathBuf; 2]> {
 }
 
 /// What the machine runs. One test at a time: the processor is slow, and one test's commands are another one's.
-fn job(root: &Path, [control_group, everywhere]: &[PathBuf; 2], wanted: &[String]) -> String {
-    let quoted: Vec<String> = wanted.iter().map(|name| format!("'{}'", name.replace('\'', ""))).collect();
-    let filters = if quoted.is_empty() {
-        ["".to_owned(), "escapes::".to_owned()]
-    } else {
-        [quoted.join(" "), quoted.join(" ")]
-    };
-    let [own, all] = filters;
-    format!(
-        "export HOME=/root PATH=/usr/local/bin:/usr/bin:/bin\nuname -r; cat /sys/fs/cgroup/cgroup.controllers\n\
-         cd '{}' && '{}' --test-threads 1 {own} && '{}' --test-threads 1 {all}\n",
-        root.join("crates/cli").display(),
-        control_group.display(),
-        everywhere.display(),
-    )
+fn job(root: &Path, place: &Path, [groups, all]: &[PathBuf; 2], wanted: &[String]) -> Outcome<String> {
+    // A tenth of the program is code; the rest would be read through virtiofs for each command.
+    let program = std::path::absolute(process::target(root).join("debug/weir"))?;
+    let small = place.join("weir");
+    must(Command::new("strip").arg("-o").arg(&small).arg(&program), STEP_CAP)?;
+    let wanted: String = wanted.iter().map(|name| format!(" '{}'", name.replace('\'', ""))).collect();
+    let of_sandbox = if wanted.is_empty() { " escapes::" } else { &wanted };
+    let [program, small, groups, all] = [&program, &small, groups, all].map(|path| path.display());
+    let directory = root.join("crates/cli");
+    Ok(format!(
+        "export HOME=/root PATH=/usr/local/bin:/usr/bin:/bin\n\
+         uname -r; cat /sys/fs/cgroup/cgroup.controllers\n\
+         rm '{program}' && cp '{small}' '{program}' && cd '{}' &&\n\
+         '{groups}' --test-threads 1{wanted} &&\n\
+         '{all}' --test-threads 1{of_sandbox}\n",
+        directory.display(),
+    ))
 }
 
 struct Kernel {

@@ -1,5 +1,6 @@
-//! The catalogue of what the kernel has to give. For each resource, one process and several try to take much more than the limit. They cap themselves,
-//! so that a limit that does not hold is seen here and not by the machine.
+//! The catalogue of what the kernel has to give. For each resource, one process and several try to take much more than the limit,
+//! and so do two groups of processes for each pair of resources; a soak tries all numbers of processes and all pairs. They cap
+//! themselves, so that a limit that does not hold is seen here and not by the machine.
 
 use libc::*;
 use weir_tools::{End, Limits, Stop};
@@ -261,16 +262,25 @@ fn withheld() -> Vec<Resource> {
 }
 
 /// `processes` times the same attempt. What is killed must be killed: they hold what they have until then.
-fn command(resource: &Resource, processes: u64, marker: &str) -> String {
+fn program(resource: &Resource, processes: u64, marker: &str) -> String {
     let holds = matches!(resource.fate, Fate::Stopped(_));
     let threads = if resource.take.contains("threads") { "use threads; " } else { "" };
     let (take, each) = (resource.take.replace("MIB", "1048576"), resource.much / processes);
     let hold = if holds { "sleep 1000" } else { "exit" };
     format!(
-        "exec perl -e '{threads}use Socket; use IO::Handle; $n = {each}; \
+        "perl -e '{threads}use Socket; use IO::Handle; $n = {each}; \
          sub take {{ $taken = 0; {take} syswrite(STDOUT, \"$taken\\n\"); {hold} }} \
          for (2..{processes}) {{ fork or take() }} if ({processes} > 1) {{ fork or take(); 1 while wait > 0; exit }} take()' {marker}"
     )
+}
+
+fn is_soak() -> bool {
+    std::env::var_os("WEIR_SOAK").is_some()
+}
+
+/// How many processes try at once: one and some, or every number up to twice as many in a soak.
+fn crowds() -> Vec<u64> {
+    if is_soak() { (1..=2 * PROCESSES).collect() } else { vec![1, PROCESSES] }
 }
 
 async fn check(resource: &Resource, processes: u64) {
@@ -278,7 +288,8 @@ async fn check(resource: &Resource, processes: u64) {
     let memory_bytes = small(processes).memory_bytes.max(resource.limits.memory_bytes);
     let lab = Lab::with_limits(Limits { memory_bytes, ..resource.limits });
     let told = format!("{} × {processes}", resource.name);
-    let ran = lab.try_run(&command(resource, processes, &marker), DEADLINE / 2).await.unwrap();
+    let command = format!("exec {}", program(resource, processes, &marker));
+    let ran = lab.try_run(&command, DEADLINE / 2).await.unwrap();
     let said = format!("{told}: {ran:?} {} {}", ran.stdout.text(), ran.stderr.text());
     match resource.fate {
         // On a busy machine the look at the memory may come before the look at another count: both are bounds.
@@ -296,19 +307,52 @@ async fn check(resource: &Resource, processes: u64) {
     assert!(!is_running(&marker), "{told} is left behind");
 }
 
+/// Two resources are taken at the same time: the limit of one of them stops both.
+async fn check_both(one: &Resource, other: &Resource) {
+    let marker = marker();
+    let memory_bytes = small(PROCESSES).memory_bytes;
+    let memory_bytes = memory_bytes.max(one.limits.memory_bytes).max(other.limits.memory_bytes);
+    let lab = Lab::with_limits(Limits { memory_bytes, ..small(PROCESSES) });
+    let [first, second] = [one, other].map(|resource| program(resource, PROCESSES / 2, &marker));
+    let ran = lab.try_run(&format!("{first} & {second} & wait"), DEADLINE / 2).await.unwrap();
+    let said = format!("{} and {}: {ran:?} {}", one.name, other.name, ran.stderr.text());
+    let stops = [one, other].iter().filter_map(|resource| match resource.fate {
+        Fate::Stopped(stop) => Some(stop),
+        Fate::AtMost(_) => None,
+    });
+    let mut ends = stops.chain([Stop::Memory]).map(End::Stopped);
+    assert!(ends.any(|end| end == ran.end), "{said}");
+    assert!(!is_running(&marker), "{said} is left behind");
+}
+
 #[tokio::test]
 async fn what_is_counted_is_bounded_for_one_process_and_for_many() {
     for resource in counted() {
-        check(&resource, 1).await;
-        check(&resource, PROCESSES).await;
+        for processes in crowds() {
+            check(&resource, processes).await;
+        }
+    }
+}
+
+/// Every pair of resources in a soak, and some of them in each test run.
+#[tokio::test]
+async fn what_is_counted_is_bounded_two_at_a_time() {
+    let counted = counted();
+    let pairs = counted.iter().enumerate().flat_map(|(n, one)| {
+        let others = counted.iter().skip(n + 1);
+        others.map(move |other| (one, other))
+    });
+    for (one, other) in pairs.step_by(if is_soak() { 1 } else { 11 }) {
+        check_both(one, other).await;
     }
 }
 
 #[tokio::test]
 async fn what_is_withheld_nobody_gets() {
     for resource in withheld() {
-        check(&resource, 1).await;
-        check(&resource, PROCESSES).await;
+        for processes in crowds() {
+            check(&resource, processes).await;
+        }
     }
 }
 
@@ -321,7 +365,9 @@ fn without_namespaces_the_same_is_bounded() {
         // Of shared memory there is none then.
         let counted = counted().into_iter().filter(|resource| resource.name != "shared memory");
         for resource in counted.chain(withheld()) {
-            check(&resource, 1).await;
+            for processes in if is_soak() { crowds() } else { vec![1] } {
+                check(&resource, processes).await;
+            }
         }
     });
 }
