@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Mutex as Turns;
+use weir_events::{Allowance, Amount, Body, Short};
 use weir_journal::{Appended, Journal, PAGE_MAX, Part, ReadError, StreamSummary};
-use weir_kernel::{Allowance, Amount, Body, Purse, Short};
+use weir_kernel::Purse;
 use weir_types::{BranchId, EventId, Seq, StreamName};
 
 use crate::budgets::{PREFIX, Paid, stream};
@@ -131,7 +132,7 @@ impl Purses {
 /// A call that was refused and would not be now.
 fn passing(limit: &Allowance, need: Amount) -> Short {
     let max = limit.nano.unwrap_or_default().0;
-    Short { which: weir_kernel::Limit::Usd, max, raised: 0, spent: max, need: need.nano.0, may_pass: true }
+    Short { which: weir_events::Limit::Usd, max, raised: 0, spent: max, need: need.nano.0, may_pass: true }
 }
 
 impl Known {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use weir_engine::{Address, Balance, Budgets, Outcome, StopReason, balances};
-use weir_kernel::{Allowance, Amount, Body, Parked};
+use weir_events::{Allowance, Amount, Body, Parked};
 use weir_models::scripted::{Reply, Script};
 use weir_models::{Model, ModelError, Piece, Scripted};
 use weir_types::{Explain, NanoUsd, Price, Request, Seq, Timestamp, Usage, Wire};
@@ -151,7 +151,7 @@ async fn more_is_put_in_by_those_who_may() {
     assert_eq!((raised.model_calls, settled(&world, "day:").await.model_calls), (2, 3));
     let events = world.events(&address).await;
     let resumed = events.iter().rfind(|event| event.kind.as_str() == "session.resumed").unwrap();
-    assert_eq!(weir_kernel::About::decode(&resumed.meta).actor.as_deref(), Some("user:admin"));
+    assert_eq!(weir_events::About::decode(&resumed.meta).actor.as_deref(), Some("user:admin"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -421,7 +421,7 @@ async fn time_is_counted_once_for_a_tree_and_stops_it() {
     assert!((60_000..=state.totals.micros).contains(&spent), "{spent} of {}", state.totals.micros);
     process.engine.say(&address, said("go")).await.unwrap();
     let outcome = process.engine.settle(&address).await.unwrap();
-    let Some(Parked::Budget { limit: weir_kernel::Limit::WallClock, max: 20, .. }) =
+    let Some(Parked::Budget { limit: weir_events::Limit::WallClock, max: 20, .. }) =
         parked(&world, &address).await
     else {
         panic!("{outcome:?}")

@@ -3,7 +3,8 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use weir_kernel::{Allowance, Body, BudgetReleased, BudgetReserved, BudgetSettled, Purse};
+use weir_events::{Allowance, Body, BudgetReleased, BudgetReserved, BudgetSettled};
+use weir_kernel::Purse;
 use weir_types::{EventId, NanoUsd, Seq};
 
 use crate::runner;
@@ -136,7 +137,7 @@ fn clipped(number: u128) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-fn in_units(amount: weir_kernel::Amount) -> [u64; 4] {
+fn in_units(amount: weir_events::Amount) -> [u64; 4] {
     [amount.nano.0, amount.tokens, amount.model_calls, amount.micros]
 }
 

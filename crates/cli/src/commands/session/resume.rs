@@ -1,7 +1,7 @@
 //! `weir session resume`.
 
 use weir_engine::Outcome as Came;
-use weir_kernel::Allowance;
+use weir_events::Allowance;
 
 use crate::budget;
 use crate::commands::Context;

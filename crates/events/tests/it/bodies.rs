@@ -1,13 +1,13 @@
-//! Random payloads of every kind. Ids come from small pools, so that events refer to one another now and then.
+//! Random payloads of every kind, for the tests of this crate and of the kernel. Ids come from small pools, so that
+//! events refer to one another now and then.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
-use weir_kernel::*;
+use weir_events::*;
 use weir_types::*;
 
 /// One strategy for each kind, in the order of [`Body::KINDS`].
@@ -17,17 +17,6 @@ pub(crate) fn of_every_kind() -> Vec<BoxedStrategy<Body>> {
     all.extend(tool_kinds());
     all.extend(other_kinds());
     all
-}
-
-/// A payload of any kind, more often of one that a conversation is made of.
-pub(crate) fn any_body() -> impl Strategy<Value = Body> {
-    let weight = |kind: &str| match kind {
-        "user.message" | "run.started" | "model.requested" | "assistant.message" => 10,
-        "tool.requested" | "tool.completed" | "context.compacted" => 5,
-        _ => 1,
-    };
-    let weights = Body::KINDS.iter().map(|kind| weight(kind));
-    proptest::strategy::Union::new_weighted(weights.zip(of_every_kind()).collect())
 }
 
 pub(crate) fn about() -> impl Strategy<Value = About> {
@@ -243,7 +232,7 @@ fn tool_kinds() -> Vec<BoxedStrategy<Body>> {
             input_hash: hash(),
             input: option::of(json()),
             scope: select(vec![Scope::Once, Scope::Session]),
-            runs: option::of(prop_oneof![Just(weir_kernel::RunsAs::Live), Just(weir_kernel::RunsAs::DryRun)]),
+            runs: option::of(prop_oneof![Just(RunsAs::Live), Just(RunsAs::DryRun)]),
         }),
         body!(ApprovalDenied { call: call(), by: text(), groups: texts(), message: option::of(text()) }),
         body!(ApprovalExpired { call: call() }),
@@ -481,13 +470,4 @@ fn session() -> impl Strategy<Value = SessionId> {
 
 fn event() -> impl Strategy<Value = EventId> {
     any::<u128>().prop_map(EventId::from_u128)
-}
-
-/// A value that a strategy makes, to look at.
-pub(crate) fn sample<T: Debug>(
-    strategy: &impl Strategy<Value = T>,
-    runner: &mut proptest::test_runner::TestRunner,
-) -> T {
-    use proptest::strategy::ValueTree;
-    strategy.new_tree(runner).unwrap().current()
 }
