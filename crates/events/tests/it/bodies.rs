@@ -19,15 +19,6 @@ pub(crate) fn of_every_kind() -> Vec<BoxedStrategy<Body>> {
     all
 }
 
-pub(crate) fn about() -> impl Strategy<Value = About> {
-    let fields = (option::of(text()), option::of(run()), option::of(any::<u32>()), option::of(event()));
-    let times = (option::of(any::<u64>()), option::of(any::<u64>()));
-    (fields, option::of(text()), times).prop_map(|(fields, trace, (duration_ms, held_us))| {
-        let (actor, run, iteration, causation) = fields;
-        About { actor, run, iteration, causation, trace, duration_ms, held_us }
-    })
-}
-
 macro_rules! body {
     ($name:ident { $($field:ident: $strategy:expr),* $(,)? }) => {
         ($($strategy,)*).prop_map(|($($field,)*)| Body::from($name { $($field),* })).boxed()
@@ -456,7 +447,7 @@ fn class() -> impl Strategy<Value = FailureClass> {
     select(FailureClass::ALL.to_vec())
 }
 
-fn run() -> impl Strategy<Value = RunId> {
+pub(crate) fn run() -> impl Strategy<Value = RunId> {
     (0..3u128).prop_map(RunId::from_u128)
 }
 
@@ -468,6 +459,6 @@ fn session() -> impl Strategy<Value = SessionId> {
     any::<u128>().prop_map(SessionId::from_u128)
 }
 
-fn event() -> impl Strategy<Value = EventId> {
+pub(crate) fn event() -> impl Strategy<Value = EventId> {
     any::<u128>().prop_map(EventId::from_u128)
 }
