@@ -1,4 +1,4 @@
-//! Project tasks: `cargo xtask test | layers | real-model | real-mcp | real-clients | fuzz | soak | cgroups | bench | dictionary | advisories`.
+//! Project tasks: `cargo xtask test | layers | tidy | real-model | real-mcp | real-clients | fuzz | soak | cgroups | bench | dictionary | advisories`.
 
 mod advisories;
 mod cgroups;
@@ -15,6 +15,7 @@ mod real_mcp;
 mod real_model;
 mod samples;
 mod test;
+mod tidy;
 mod tools;
 
 use std::path::{Path, PathBuf};
@@ -32,10 +33,12 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
-    /// Run what CI runs: format, clippy, layers, tests, doctests, docs, cargo deny
+    /// Run what CI runs: format, clippy, layers, tidy, tests, doctests, docs, cargo deny
     Test(test::Args),
     /// Check that dependencies between crates point down the map
     Layers,
+    /// Check that kinds of events are named by their payloads, not as text
+    Tidy,
     /// Run the model adapters against a real, small model
     RealModel,
     /// Run the MCP client against real servers and the official conformance suite
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
     let done = match Task::parse() {
         Task::Test(args) => test::run(&root, &args),
         Task::Layers => layers::run(&root),
+        Task::Tidy => tidy::run(&root),
         Task::RealModel => real_model(&root),
         Task::RealMcp => real_mcp(&root),
         Task::RealClients { arguments } => real_clients(&root, &arguments),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::{self, Ended};
 use crate::tools::{self, DENY, FUZZ, NEXTEST};
-use crate::{Outcome, fuzz, layers, real_clients, real_mcp, real_model};
+use crate::{Outcome, fuzz, layers, real_clients, real_mcp, real_model, tidy};
 
 /// What `cargo xtask test` is asked to do.
 #[derive(clap::Args)]
@@ -52,6 +52,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Outcome {
     real_tests.args(["--", "-D", "warnings"]);
     suite.command("clippy: real", minutes(5), real_tests);
     suite.step("layers", || layers::run(root).map(|()| Ended::Well));
+    suite.step("tidy", || tidy::run(root).map(|()| Ended::Well));
     // Compiling has a step of its own, so that the tests' time is the tests'. It makes the `weir` they start, too.
     let tests = ["nextest", "run", "--workspace", "--all-features"];
     let mut build = Command::new(nextest());

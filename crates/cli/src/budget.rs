@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use weir_kernel::Allowance;
+use weir_events::Allowance;
 use weir_spec::parse_duration;
 use weir_types::{Explain, Fault};
 

@@ -2,8 +2,8 @@
 
 use weir_engine::Address;
 use weir_engine::conversation::{Line, Reader, What};
+use weir_events::Body;
 use weir_journal::{Journal, PAGE_MAX};
-use weir_kernel::Body;
 use weir_types::{CallId, Event, Seq};
 
 use crate::output::Out;

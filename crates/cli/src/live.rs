@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use unicode_width::UnicodeWidthStr;
 use weir_engine::conversation::{self, Reader, What};
 use weir_engine::{LiveDelta, amount, scope_words};
-use weir_kernel::{About, Body, Call, LeftOut, ModelFailed, retries};
+use weir_events::{About, Body, LeftOut, ModelFailed};
+use weir_kernel::{Call, retries};
 use weir_models::Channel;
 use weir_types::{CallId, Event, Purpose, text_of};
 

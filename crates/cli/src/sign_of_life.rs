@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Write, stderr};
 use std::time::{Duration, Instant};
 
-use weir_kernel::Body;
+use weir_events::Body;
 use weir_types::CallId;
 
 use crate::show::{printable, shorten};

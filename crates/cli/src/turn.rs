@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use weir_engine::{Address, Engine, New, Outcome as Came, Said, StopReason, Update, Updates};
+use weir_events::Allowance;
 use weir_journal::{Journal, now};
-use weir_kernel::Allowance;
 use weir_types::{Block, BranchName, Explain, FailureClass, Fault, Json, RunId, Seq, SessionId, Usage};
 
 use crate::commands::fs::LeftOutView;

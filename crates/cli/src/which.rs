@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use weir_engine::{Address, EngineError};
+use weir_events::Body;
 use weir_journal::{Journal, ListFilter, Listed, PAGE_MAX};
-use weir_kernel::Body;
 use weir_types::{BranchId, BranchName, Explain, Fault, Seq, SessionId, StreamName};
 
 use crate::args;

@@ -21,13 +21,15 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use weir_journal::{Appended, mint_run};
-use weir_kernel::{
-    About, Body, Call, CallState, Closing, Lifecycle, Next, Now, Outcome as Unheard, Phase, ResumeReason,
-    RunCancelled, RunErrored, RunFinished, RunParked, RunStarted, Session, SessionResumed, ToolFailed,
-    Trigger, decide,
+use weir_events::{
+    About, Body, ResumeReason, RunCancelled, RunErrored, RunFinished, RunParked, RunStarted, SessionResumed,
+    ToolFailed, Trigger,
 };
-use weir_types::{BranchId, CallId, FailureClass, OwnerId, RunId, Seq, Timestamp, text_of};
+use weir_journal::{Appended, mint_run};
+use weir_kernel::{Call, CallState, Closing, Lifecycle, Next, Now, Phase, Session, decide};
+use weir_types::{
+    BranchId, CallId, FailureClass, Outcome as Unheard, OwnerId, RunId, Seq, Timestamp, text_of,
+};
 
 use self::asking::Attempt;
 use self::calling::{Finished, Underway};

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use tokio::sync::Semaphore;
+use weir_events::{Body, Payload, ToolRequested, is_input_kind};
 use weir_journal::{ListAfter, ListFilter, Listed, PAGE_MAX, Status, Tail};
-use weir_kernel::{Body, INPUT_KINDS};
 use weir_types::{BranchId, Event};
 
 pub(crate) use self::queue::{Queue, Turn};
@@ -45,7 +45,7 @@ pub(crate) async fn listen(shared: Arc<Shared>, mut tail: Tail) {
 }
 
 fn wake(shared: &Shared, event: &Event) {
-    if !INPUT_KINDS.contains(&event.kind.as_str()) && !asks_for_an_errand(event) {
+    if !is_input_kind(event.kind.as_str()) && !asks_for_an_errand(event) {
         return;
     }
     let branch = BranchId { stream: event.stream.clone(), branch: event.branch.clone() };
@@ -58,7 +58,7 @@ fn wake(shared: &Shared, event: &Event) {
 
 /// Whether a call is asked for from outside: the others are the session's own.
 fn asks_for_an_errand(event: &Event) -> bool {
-    event.kind.as_str() == "tool.requested"
+    event.kind.as_str() == ToolRequested::KIND
         && matches!(Body::decode(&event.kind, &event.payload), Ok(Some(Body::ToolRequested(asked))) if asked.key.is_some())
 }
 

@@ -7,13 +7,14 @@ mod error;
 
 use std::sync::Arc;
 
-use weir_journal::{Journal, ListAfter, ListFilter, Listed, OfKind, PAGE_MAX, Status};
-use weir_kernel::{
-    ApprovalDenied, ApprovalGranted, AskedBecause, Body, Call, CallState, Escalates, Lifecycle, RunsAs,
-    Session, SessionCreated, Verdict, kind,
+use weir_events::{
+    ApprovalDenied, ApprovalExpired, ApprovalGranted, AskedBecause, Body, Escalates, Payload, RunsAs,
+    SessionCreated,
 };
+use weir_journal::{Journal, ListAfter, ListFilter, Listed, OfKind, PAGE_MAX, Status};
+use weir_kernel::{Call, CallState, Lifecycle, Session};
 use weir_tools::{Asked, Decision};
-use weir_types::{BranchId, CallId, Effect, GateStep, Hash, Json, Seq, Timestamp, Who};
+use weir_types::{BranchId, CallId, Effect, GateStep, Hash, Json, Seq, Timestamp, Verdict, Who};
 
 use crate::address::Address;
 use crate::draft::event_of;
@@ -547,8 +548,8 @@ async fn not_asked(
 /// The newest decision about a call.
 async fn decided(journal: &dyn Journal, branch: &BranchId, call: CallId) -> Result<Option<How>, EngineError> {
     let mut newest: Option<(Seq, How)> = None;
-    for name in ["approval.granted", "approval.denied", "approval.expired"] {
-        let mut pages = OfKind::new(journal, branch, kind(name));
+    for kind in [ApprovalGranted::kind(), ApprovalDenied::kind(), ApprovalExpired::kind()] {
+        let mut pages = OfKind::new(journal, branch, kind);
         while let Some(page) = pages.next().await? {
             for event in &page {
                 let how = match Body::decode(&event.kind, &event.payload) {

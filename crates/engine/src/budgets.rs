@@ -3,8 +3,8 @@
 //! A purse belongs to a scope: `run:<run>`, `session:<root>`, `agent:<name>:<day>`, `principal:<who>:<day>` or `day:<day>`, where
 //! days are UTC. Whatever a session starts draws from its purses, too.
 
+use weir_events::{Allowance, Draw, Limit, SessionCreated, Share};
 use weir_journal::{Expected, NewEvent, Ownership, Part};
-use weir_kernel::{Allowance, Draw, Limit, SessionCreated, Share};
 use weir_types::{BranchId, Hash, NanoUsd, RunId, SessionId, StreamName, Timestamp};
 
 /// What a project allows, and over what it is counted. Nothing said means no limit.
@@ -147,7 +147,7 @@ pub fn scope_words(scope: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use weir_kernel::Parent;
+    use weir_events::Parent;
     use weir_types::{CallId, NanoUsd};
 
     use super::*;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use weir_kernel::{About, Body, Call, Outcome as CallOutcome};
-use weir_types::{Block, CallId, Event, Json, Role, Seq, Timestamp, View, text_of};
+use weir_events::{About, Body};
+use weir_kernel::Call;
+use weir_types::{Block, CallId, Event, Json, Outcome as CallOutcome, Role, Seq, Timestamp, View, text_of};
 
 /// Something that was said or done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

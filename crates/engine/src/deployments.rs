@@ -5,10 +5,9 @@ use std::borrow::Cow;
 
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
-use serde::{Deserialize, Serialize};
+use weir_events::{About, DeploymentMade, Payload};
 use weir_journal::{AppendError, Expected, Journal, NewEvent, PAGE_MAX, Part, ReadError};
-use weir_kernel::About;
-use weir_types::{BranchId, Event, Explain, Fault, Hash, Kind, Seq, StreamName};
+use weir_types::{BranchId, Event, Explain, Fault, Hash, Seq, StreamName};
 
 /// How often an append that somebody else was faster with is decided again.
 const ATTEMPTS_MAX: usize = 16;
@@ -23,21 +22,6 @@ pub struct Deployments {
     builds: Vec<Hash>,
     /// The newest event.
     seq: Seq,
-}
-
-/// `deployment.made`: from here on, new sessions begin with this build.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeploymentMade {
-    /// The build.
-    pub manifest: Hash,
-    /// What was deployed before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub previous: Option<Hash>,
-    /// Who deployed it.
-    pub by: String,
-    /// Whether it goes back to what was there before.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub rollback: bool,
 }
 
 /// What somebody wants deployed.
@@ -196,20 +180,17 @@ fn branch() -> BranchId {
     BranchId::main("engine:deployments".parse::<StreamName>().expect("a valid name"))
 }
 
-#[expect(clippy::expect_used, reason = "the name is a valid one")]
-fn kind() -> Kind {
-    "deployment.made".parse().expect("a valid name")
-}
-
 fn decode(event: &Event) -> Option<DeploymentMade> {
-    (event.kind == kind()).then(|| serde_json::from_slice(&event.payload).ok()).flatten()
+    (event.kind.as_str() == DeploymentMade::KIND)
+        .then(|| serde_json::from_slice(&event.payload).ok())
+        .flatten()
 }
 
 fn encode(made: &DeploymentMade) -> NewEvent {
     #[expect(clippy::expect_used, reason = "hashes and text can always be written as JSON")]
-    let payload = serde_json::to_vec(made).expect("a deployment can always be written as JSON");
+    let payload = made.encode().expect("a deployment can always be written as JSON");
     let about = About { actor: Some(made.by.clone()), ..About::default() };
-    NewEvent::new(kind(), payload).with_meta(about.encode().unwrap_or_default())
+    NewEvent::new(DeploymentMade::kind(), payload).with_meta(about.encode().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 
 use bytes::Bytes;
 use weir_blobs::{Blobs, PutError};
+use weir_events::{About, Body};
 use weir_journal::{NewEvent, Part, mint, now};
-use weir_kernel::{About, At, Body, Session, kind};
+use weir_kernel::{At, Session};
 use weir_types::{CallId, EventId, Hash, Meta};
 
 use crate::budgets;
@@ -174,10 +175,7 @@ fn event_as(id: EventId, body: &Body, about: &About) -> NewEvent {
     let payload = body.encode().expect("a body can always be written as JSON");
     // Only an absurd actor or trace makes meta too long; the event matters more than its label.
     let meta = about.encode().unwrap_or_else(|_| Meta::default());
-    NewEvent::new(kind(body.kind_str()), payload)
-        .with_meta(meta)
-        .with_refs(refs(body))
-        .with_identity(id, now())
+    NewEvent::new(body.kind(), payload).with_meta(meta).with_refs(refs(body)).with_identity(id, now())
 }
 
 /// A call is found by its id alone: the event that asks for it has the same.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use weir_journal::{Branch, Expected, Fork, Listed, Ownership, Part, ReadError, StreamSummary, mint_session};
-use weir_kernel::{
-    Allowance, Body, ExternalSignal, FileWritten, RunCancelRequested, Session, SessionClosed, SessionCreated,
-    SessionHalted, SessionUpdated, Spent, UserMessage, Verdict, kind,
+use weir_events::{
+    Allowance, Body, ExternalSignal, FileWritten, Payload, RunCancelRequested, SessionClosed, SessionCreated,
+    SessionHalted, SessionUpdated, UserMessage,
 };
-use weir_types::{Block, BranchId, BranchName, EventId, Json, Message, RunId, Seq, SessionId, Who};
+use weir_journal::{Branch, Expected, Fork, Listed, Ownership, Part, ReadError, StreamSummary, mint_session};
+use weir_kernel::{Session, Spent};
+use weir_types::{Block, BranchId, BranchName, EventId, Json, Message, RunId, Seq, SessionId, Verdict, Who};
 use weir_workspace::{Change, Files};
 
 use crate::actor::{Command, Resume, attrs, within_budgets};
@@ -419,7 +420,7 @@ impl Engine {
     /// When the journal cannot be read.
     pub async fn beginning(&self, session: SessionId) -> Result<Option<SessionCreated>, EngineError> {
         let branch = Address::main(session).branch_id();
-        let page = match self.0.setup.journal.by_kind(&branch, &kind("session.created"), Seq(0), 4).await {
+        let page = match self.0.setup.journal.by_kind(&branch, &SessionCreated::kind(), Seq(0), 4).await {
             Ok(page) => page,
             Err(ReadError::NoStream(_) | ReadError::NoBranch(_)) => Vec::new(),
             Err(error) => return Err(error.into()),

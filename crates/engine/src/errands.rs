@@ -9,11 +9,12 @@ mod error;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use weir_events::{Body, ToolRequested};
 use weir_journal::{AppendError, Key, mint_call};
-use weir_kernel::{
-    Body, Call, CallState, ERRANDS_MAX, Lifecycle, Outcome as Effected, Session, ToolRequested,
+use weir_kernel::{Call, CallState, ERRANDS_MAX, Lifecycle, Session};
+use weir_types::{
+    Block, CallId, Effect, Event, GateStep, Hash, Json, OnInterrupt, Outcome as Effected, Position, Risk, Seq,
 };
-use weir_types::{Block, CallId, Effect, Event, GateStep, Hash, Json, OnInterrupt, Position, Risk, Seq};
 
 use crate::actor::{Command, Standing};
 use crate::address::Address;

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use weir_blobs::{GetError, PutError};
+use weir_events::{Allowance, Limit};
 use weir_journal::{AppendError, ForkError, ReadError};
-use weir_kernel::{Allowance, FoldError, Limit};
+use weir_kernel::FoldError;
 use weir_models::ModelError;
 use weir_types::{Explain, Fault, StreamName};
 

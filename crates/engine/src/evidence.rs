@@ -6,12 +6,13 @@
 
 use std::fmt;
 
-use weir_journal::{Journal, OfKind, PAGE_MAX, ReadError};
-use weir_kernel::{
-    About, ApprovalGranted, Body, Lifecycle, ResumeReason, Scope, Session, SessionCreated, StandingApproval,
-    kind,
+use weir_events::{
+    About, ApprovalGranted, ApprovalRequested, Body, BranchForked, Payload, ResumeReason, Scope,
+    SessionClosed, SessionCreated, SessionHalted, SessionResumed,
 };
-use weir_types::{BranchId, CallId, Event, Seq};
+use weir_journal::{Journal, OfKind, PAGE_MAX, ReadError};
+use weir_kernel::{Lifecycle, Session, StandingApproval};
+use weir_types::{BranchId, CallId, Event, Kind, Seq};
 
 use crate::draft::event_of;
 
@@ -73,7 +74,7 @@ struct Evidence<'a> {
 impl Evidence<'_> {
     /// Whether the session began like that. An import takes groups and purses away, and nothing gives them.
     async fn supports_beginning(&self, claimed: Option<&SessionCreated>) -> Result<bool, ReadError> {
-        let told = self.newest("session.created", Seq(0)).await?;
+        let told = self.newest(SessionCreated::kind(), Seq(0)).await?;
         let told = told.as_ref().and_then(|event| match body(event) {
             Some(Body::SessionCreated(told)) => Some(told),
             _ => None,
@@ -89,15 +90,15 @@ impl Evidence<'_> {
         if let Lifecycle::Closed(_) = claimed {
             return Ok(true);
         }
-        if self.newest("session.closed", Seq(0)).await?.is_some() {
+        if self.newest(SessionClosed::kind(), Seq(0)).await?.is_some() {
             return Ok(false);
         }
         if let Lifecycle::Halted(_) = claimed {
             return Ok(true);
         }
-        let Some(halted) = self.newest("session.halted", Seq(0)).await? else { return Ok(true) };
+        let Some(halted) = self.newest(SessionHalted::kind(), Seq(0)).await? else { return Ok(true) };
         let is_asked = |event: &Event| matches!(body(event), Some(Body::SessionResumed(resumed)) if resumed.reason == ResumeReason::Asked);
-        Ok(self.first("session.resumed", halted.seq, is_asked).await?.is_some())
+        Ok(self.first(SessionResumed::kind(), halted.seq, is_asked).await?.is_some())
     }
 
     /// Whether someone approved such calls for the whole session, and nothing has ended that since.
@@ -115,7 +116,7 @@ impl Evidence<'_> {
         if rule.as_deref() != Some(&claimed.rule) {
             return Ok(false);
         }
-        for ends in ["session.halted", "branch.forked"] {
+        for ends in [SessionHalted::kind(), BranchForked::kind()] {
             if self.first(ends, seq, |_| true).await?.is_some() {
                 return Ok(false);
             }
@@ -138,7 +139,7 @@ impl Evidence<'_> {
         granted: Seq,
     ) -> Result<Option<String>, ReadError> {
         let mut rule = None;
-        let requests = kind("approval.requested");
+        let requests = ApprovalRequested::kind();
         let mut pages = OfKind::new(self.journal, self.branch, requests).after(asked_at);
         while let Some(page) = pages.next().await? {
             for event in &page {
@@ -156,9 +157,9 @@ impl Evidence<'_> {
     }
 
     /// The newest event of a kind that is rare in a session.
-    async fn newest(&self, name: &'static str, after: Seq) -> Result<Option<Event>, ReadError> {
+    async fn newest(&self, kind: Kind, after: Seq) -> Result<Option<Event>, ReadError> {
         let mut newest = None;
-        let mut pages = OfKind::new(self.journal, self.branch, kind(name)).after(after);
+        let mut pages = OfKind::new(self.journal, self.branch, kind).after(after);
         while let Some(page) = pages.next().await? {
             let is_last = page.last().is_none_or(|last| last.seq >= self.until);
             newest = page.into_iter().rfind(|event| event.seq <= self.until).or(newest);
@@ -172,11 +173,11 @@ impl Evidence<'_> {
     /// The first event of a kind after another that is as wanted. It is soon found, or there are few of that kind.
     async fn first(
         &self,
-        name: &'static str,
+        kind: Kind,
         mut after: Seq,
         is_wanted: impl Fn(&Event) -> bool,
     ) -> Result<Option<Event>, ReadError> {
-        let (kind, mut limit) = (kind(name), 4);
+        let mut limit = 4;
         loop {
             let page = self.journal.by_kind(self.branch, &kind, after, limit).await?;
             let (is_last, end) = (page.len() < limit, page.last().map(|last| last.seq));

@@ -3,8 +3,9 @@
 //! A server notices by itself, and goes on with the session. Everybody else only says so: the call waits no more, nobody can
 //! approve it, and whoever runs the session next tells the model.
 
+use weir_events::{ApprovalExpired, Body};
 use weir_journal::{ListFilter, Status};
-use weir_kernel::{ApprovalExpired, Body, CallState, Lifecycle, Session};
+use weir_kernel::{CallState, Lifecycle, Session};
 use weir_types::{CallId, Timestamp};
 
 use crate::address::Address;

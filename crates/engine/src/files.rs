@@ -15,8 +15,9 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedMutexGuard;
 use weir_blobs::{Blobs, GetError};
+use weir_events::{Body, FileDeleted, FileWritten, Payload};
 use weir_journal::{Journal, OfKind, ReadError};
-use weir_kernel::{Body, FileDeleted, FileWritten, FoldError, kind};
+use weir_kernel::FoldError;
 use weir_tools::{Edit, FileInfo, FilesError, Trace};
 use weir_types::{BranchId, CallId, Event, Explain, Hash, Seq};
 use weir_workspace::{Change, Entry, Files, Mode, Path, Scan, changes_in, checkout, diff};
@@ -40,8 +41,8 @@ pub(crate) async fn files_at(
     let remembered = snapshots::newest::<SessionFilesFold>(journal, branch).await?;
     let mut fold = remembered.filter(|fold| fold.seq <= until).unwrap_or_default();
     let mut events = Vec::new();
-    for name in ["file.written", "file.deleted"] {
-        let pages = OfKind::new(&*journal, branch, kind(name)).after(fold.seq);
+    for kind in [FileWritten::kind(), FileDeleted::kind()] {
+        let pages = OfKind::new(&*journal, branch, kind).after(fold.seq);
         events.extend(events_until(pages, until).await?);
     }
     events.sort_by_key(|event| event.seq);

@@ -10,11 +10,11 @@ use base64::engine::general_purpose::STANDARD;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::json;
-use weir_kernel::Body;
+use weir_events::{Body, is_refusable_kind};
 use weir_spec::manifest::{Manifest, Source};
 use weir_spec::{Hook, HookAction, PRE_APPEND};
 use weir_tools::{Asking, Bundle, HookError, judge};
-use weir_types::{BranchId, Hash, Json, SandboxProfile, Seq, is_refusable_kind};
+use weir_types::{BranchId, Hash, Json, SandboxProfile, Seq};
 
 use crate::address::Address;
 use crate::error::EngineError;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
+use weir_events::{About, Body, RunCancelRequested};
 use weir_journal::{AppendError, Appended, Expected, Key, Ownership, Part};
-use weir_kernel::{About, Body, Lifecycle, RunCancelRequested, Session};
+use weir_kernel::{Lifecycle, Session};
 use weir_types::{EventId, RunId, Seq, StopReason, Timestamp};
 
 use crate::actor::{Command, Reply, Standing, attrs};

@@ -108,7 +108,7 @@ pub use credentials::{
     CredentialError, CredentialFile, CredentialFileError, Credentials, Entry, Given, Holder, HolderError,
     Resolved, is_header_name,
 };
-pub use deployments::{Deploy, DeployError, DeploymentMade, Deployments};
+pub use deployments::{Deploy, DeployError, Deployments};
 pub use engine::{Engine, New, Said};
 pub use errands::{Became, Called, Errand, ErrandError};
 pub use error::{EngineError, Explained};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use weir_kernel::About;
+use weir_events::About;
 use weir_types::EventId;
 
 use crate::address::Address;

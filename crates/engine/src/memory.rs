@@ -9,8 +9,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use weir_blobs::Blobs;
+use weir_events::{Body, MemoryStored};
 use weir_journal::{Expected, Journal, NewEvent, Ownership, PAGE_MAX, Part, ReadError};
-use weir_kernel::{Body, MemoryStored};
 use weir_tools::{Memory, MemoryError, Note, Remembered, Trace};
 use weir_types::{BranchId, Event, StreamName, Timestamp};
 

@@ -1,6 +1,7 @@
 //! What came of a session's latest run, in the words of the command line and the API.
 
-use weir_kernel::{Allowance, Body, Ending, Lifecycle, Limit, Parked, Run, Session};
+use weir_events::{Allowance, Body, Limit, Parked};
+use weir_kernel::{Ending, Lifecycle, Run, Session};
 use weir_types::{FailureClass, NanoUsd, RunId, StopReason, Usage};
 
 use crate::address::Address;

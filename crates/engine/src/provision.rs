@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_kernel::Allowance;
+use weir_events::Allowance;
 use weir_spec::manifest::{self, Manifest, Source};
 use weir_spec::{Access, SCRIPT_CPU, Scope};
 use weir_tools::{Builtin, Bundle, Gate, Kind, Level, Module, Offer};

@@ -8,8 +8,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Mutex as Turns;
+use weir_events::{About, Allowance, Amount, Body, BudgetCarried, Payload, Short};
 use weir_journal::{Appended, Journal, NewEvent, OfKind, PAGE_MAX, Part, ReadError, StreamSummary};
-use weir_kernel::{About, Allowance, Amount, Body, BudgetCarried, Purse, Short, kind};
+use weir_kernel::Purse;
 use weir_types::{BranchId, Event, EventId, PAYLOAD_INLINE_MAX, Seq, StreamName};
 
 use crate::budgets::{PREFIX, Paid, stream};
@@ -164,7 +165,7 @@ impl Purses {
 /// A call that was refused and would not be now.
 fn passing(limit: &Allowance, need: Amount) -> Short {
     let max = limit.nano.unwrap_or_default().0;
-    Short { which: weir_kernel::Limit::Usd, max, raised: 0, spent: max, need: need.nano.0, may_pass: true }
+    Short { which: weir_events::Limit::Usd, max, raised: 0, spent: max, need: need.nano.0, may_pass: true }
 }
 
 /// A purse as it stands in the journal.
@@ -285,7 +286,7 @@ async fn newest_carried(journal: &dyn Journal, branch: &BranchId) -> Result<Opti
     while until > Seq(0) {
         let after = Seq(until.0.saturating_sub(range));
         let mut pages =
-            OfKind::new(journal, branch, kind(BudgetCarried::KIND)).after(after).at_once(LOOKED_AT_ONCE);
+            OfKind::new(journal, branch, BudgetCarried::kind()).after(after).at_once(LOOKED_AT_ONCE);
         let mut last = after;
         while last < until
             && let Some(page) = pages.next().await?

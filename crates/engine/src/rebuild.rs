@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use weir_events::{Body, ModelRequested, Payload};
 use weir_journal::OfKind;
+use weir_kernel::compact;
 use weir_kernel::render::{self, Cut, Frame};
-use weir_kernel::{Body, ModelRequested, compact, kind};
 use weir_types::{Event, Hash, Purpose, Request, Seq, ToolDefinition};
 
 use crate::address::Address;
@@ -60,7 +61,7 @@ pub(crate) async fn rebuild(shared: &Shared, address: &Address, n: usize) -> Res
 
 async fn find(shared: &Shared, address: &Address, n: usize) -> Result<(Event, ModelRequested), EngineError> {
     let branch = address.branch_id();
-    let mut pages = OfKind::new(&*shared.setup.journal, &branch, kind("model.requested"));
+    let mut pages = OfKind::new(&*shared.setup.journal, &branch, ModelRequested::kind());
     let mut count = 0;
     while let Some(page) = pages.next().await? {
         for event in page {

@@ -4,10 +4,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use weir_journal::{Journal, OfKind, PAGE_MAX};
-use weir_kernel::{
-    About, ApprovalGranted, ApprovalRequested, Body, SessionCreated, ToolDecided, ToolRequested, kind,
+use weir_events::{
+    About, ApprovalGranted, ApprovalRequested, Body, Payload, SessionCreated, ToolCompleted, ToolDecided,
+    ToolFailed, ToolRequested,
 };
+use weir_journal::{Journal, OfKind, PAGE_MAX};
 use weir_tools::{Asked, Decision};
 use weir_types::{CallId, Event, GateStep, Hash, Json, Position, Seq, SessionId, Timestamp, Verdict, Who};
 
@@ -275,8 +276,8 @@ impl<'a> Redecisions<'a> {
     ) -> Result<Option<Known>, EngineError> {
         let branch = address.branch_id();
         let mut about: Vec<(Seq, Event, Body)> = Vec::new();
-        for name in ["tool.requested", "approval.requested", "approval.granted"] {
-            let mut pages = OfKind::new(self.journal, &branch, kind(name));
+        for kind in [ToolRequested::kind(), ApprovalRequested::kind(), ApprovalGranted::kind()] {
+            let mut pages = OfKind::new(self.journal, &branch, kind);
             while let Some(page) = pages.next().await? {
                 for event in page {
                     let body = Body::decode(&event.kind, &event.payload).ok().flatten();
@@ -303,13 +304,13 @@ impl<'a> Redecisions<'a> {
 
 /// The kinds of events that say something about a decision.
 const MINDED: [&str; 7] = [
-    "session.created",
-    "tool.requested",
-    "tool.decided",
-    "tool.completed",
-    "tool.failed",
-    "approval.requested",
-    "approval.granted",
+    SessionCreated::KIND,
+    ToolRequested::KIND,
+    ToolDecided::KIND,
+    ToolCompleted::KIND,
+    ToolFailed::KIND,
+    ApprovalRequested::KIND,
+    ApprovalGranted::KIND,
 ];
 
 fn call_of(body: &Body) -> Option<CallId> {

@@ -1,7 +1,7 @@
 //! What a recorded session's model answered, for a model that answers the same again.
 
+use weir_events::{Body, ContextCompacted, ModelRequested};
 use weir_journal::{Journal, PAGE_MAX};
-use weir_kernel::{Body, ContextCompacted, ModelRequested};
 use weir_models::Recorded;
 use weir_types::{Answer, Block, Hash, Seq, Stop};
 

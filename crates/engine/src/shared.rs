@@ -8,7 +8,7 @@ use quick_cache::sync::Cache;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use weir_kernel::SessionCreated;
+use weir_events::SessionCreated;
 use weir_types::{Hash, Seq};
 
 use crate::actor::{Actor, Command, Leave, Standing, Stay, Staying};

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use weir_events::{Body, BranchForked, Payload, SessionHalted};
 use weir_journal::{Branch, ForkPoint, Journal, Listed, OfKind, PAGE_MAX, ReadError, Status};
-use weir_kernel::{At, Body, BranchForked, Lifecycle, Session, SessionHalted, kind};
+use weir_kernel::{At, Lifecycle, Session};
 use weir_types::{BranchId, BranchName, Event, EventId, Seq};
 
 use crate::address::Address;
@@ -107,7 +108,7 @@ async fn shares_import(
         if journal.listed(&above).await?.as_ref().is_some_and(is_of_import) {
             return Ok(true);
         }
-        let mut halts = OfKind::new(journal, &above, kind("session.halted")).after(point.at);
+        let mut halts = OfKind::new(journal, &above, SessionHalted::kind()).after(point.at);
         while let Some(page) = halts.next().await? {
             if page.iter().any(is_halt_of_import) {
                 return Ok(true);

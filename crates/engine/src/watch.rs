@@ -6,6 +6,10 @@ use std::sync::Arc;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use weir_events::{
+    AssistantMessage, ModelFailed, ModelRequested, Payload, RunCancelled, RunParked, SessionReleased,
+    SessionResumed,
+};
 use weir_journal::{Journal, Tail};
 use weir_types::{Event, Seq};
 
@@ -148,9 +152,13 @@ impl Updates {
     fn note(&mut self, event: &Event) {
         self.seen = event.seq;
         match event.kind.as_str() {
-            "model.requested" => (self.open, self.told) = (Some(event.seq), 0),
-            "assistant.message" | "model.failed" | "run.cancelled" | "run.parked" | "session.resumed"
-            | "session.released" => {
+            ModelRequested::KIND => (self.open, self.told) = (Some(event.seq), 0),
+            AssistantMessage::KIND
+            | ModelFailed::KIND
+            | RunCancelled::KIND
+            | RunParked::KIND
+            | SessionResumed::KIND
+            | SessionReleased::KIND => {
                 self.open = None;
             }
             _ => {}

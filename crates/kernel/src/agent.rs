@@ -3,9 +3,9 @@
 #[cfg(test)]
 mod tests;
 
+use weir_events::Allowance;
 use weir_types::{ApprovalTerms, Effect, ModelCard, NanoUsd, OnInterrupt, Risk, ToolDefinition};
 
-use crate::body::Allowance;
 use crate::tokens;
 
 /// An agent, ready to run.

@@ -3,10 +3,10 @@
 #[cfg(test)]
 mod tests;
 
+use weir_events::Files;
 use weir_types::{Block, Message, Purpose, Request, Role, Seq};
 
 use crate::agent::Agent;
-use crate::body::Files;
 use crate::render::{self, Cut, Unit};
 use crate::session::{Activity, Compaction, Entry, Run, Session};
 use crate::tokens::{self, OVERHEAD_TOKENS};

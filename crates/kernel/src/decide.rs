@@ -6,13 +6,13 @@ mod calls;
 #[cfg(test)]
 mod tests;
 
-use weir_types::{CallId, FailureClass, Json, Purpose, Stop, Timestamp};
+use weir_events::Parked;
+use weir_types::{CallId, FailureClass, Json, Outcome, Purpose, Stop, Timestamp};
 
 use self::asking::Step;
 pub use self::asking::{retries, time_left_ms};
 use self::calls::{closings, deal_with, errands};
 use crate::agent::Agent;
-use crate::body::{Outcome, Parked};
 use crate::compact::Plan;
 use crate::fold::Now;
 use crate::session::{Lifecycle, Phase, Run, Session};

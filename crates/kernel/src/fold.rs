@@ -12,17 +12,16 @@ pub use self::transcript::CUT_OFF;
 
 use std::borrow::Cow;
 
+use weir_events::{
+    About, Allowance, AssistantMessage, Body, ContextCompacted, ExternalSignal, ModelFailed, ModelRequested,
+    Parked, ResumeReason, RunStarted, SessionCreated, SessionHalted, SessionResumed, SessionUpdated,
+    StatePatched, UserMessage,
+};
 use weir_types::{
     Block, CallId, Event, EventId, Explain, FailureClass, Fault, Purpose, Role, Seq, Timestamp,
 };
 
-use crate::about::About;
 use crate::app;
-use crate::body::{
-    Allowance, AssistantMessage, Body, ContextCompacted, ExternalSignal, ModelFailed, ModelRequested, Parked,
-    ResumeReason, RunStarted, SessionCreated, SessionHalted, SessionResumed, SessionUpdated, StatePatched,
-    UserMessage,
-};
 use crate::repeats::Repeats;
 use crate::session::{
     AssistantEntry, Compaction, Ended, Ending, Entry, InFlight, Lifecycle, Phase, Run, Session, Spent,
@@ -509,18 +508,6 @@ impl Session {
         if let Some(run) = self.run.take() {
             self.ended = Some(Ended { run: run.id, how, spent: run.spent });
         }
-    }
-}
-
-impl SessionCreated {
-    /// The same without what the journal that it was imported from said its principal may do and spend.
-    #[must_use]
-    pub fn without_authority(mut self) -> Self {
-        self.groups.clear();
-        if let Some(parent) = &mut self.parent {
-            parent.purses.clear();
-        }
-        self
     }
 }
 

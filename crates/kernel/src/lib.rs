@@ -4,7 +4,8 @@
 //! restart, fork, replay and audit are all *fold again and decide again*.
 //!
 //! ```
-//! use weir_kernel::{Agent, At, Body, Limits, Next, Session, UserMessage, decide};
+//! use weir_events::{Body, UserMessage};
+//! use weir_kernel::{Agent, At, Limits, Next, Session, decide};
 //! use weir_types::{Block, Catalog, EventId, Seq, Timestamp};
 //!
 //! let (model, card) = Catalog::default().find("offline/echo")?;
@@ -21,9 +22,7 @@
 //! # Ok::<(), weir_types::CatalogError>(())
 //! ```
 
-mod about;
 mod agent;
-mod body;
 mod decide;
 mod fold;
 mod purse;
@@ -39,12 +38,10 @@ pub mod system;
 pub mod tokens;
 pub mod window;
 
-pub use about::About;
 pub use agent::{Agent, Limits, Tool};
-pub use body::*;
 pub use decide::{Closing, Next, ToolUse, decide, retries, time_left_ms};
 pub use fold::{At, CUT_OFF, ERRANDS_MAX, FoldError, Now};
-pub use purse::{Amount, Held, Pending, Purse, Short, Void};
+pub use purse::{Pending, Purse};
 pub use repeats::Repeats;
 pub use session::{
     Activity, AssistantEntry, Call, CallResult, CallState, Compaction, Ended, Ending, Entry, InFlight,

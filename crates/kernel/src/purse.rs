@@ -11,14 +11,13 @@
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::{Add, AddAssign};
 
-use serde::{Deserialize, Serialize};
+use weir_events::{
+    Allowance, Amount, Body, BudgetCarried, BudgetReleased, BudgetReserved, BudgetSettled, Draw, Held, Limit,
+    Payload, Short, Void,
+};
 use weir_types::{Event, EventId, NanoUsd, Seq};
 
-use crate::body::{
-    Allowance, Body, BudgetCarried, BudgetReleased, BudgetReserved, BudgetSettled, Draw, Limit, Reserve,
-};
 use crate::fold::FoldError;
 use crate::session::{InFlight, Phase, Run, Session};
 
@@ -33,57 +32,6 @@ const COUNTED: [Counted; 3] = [
     (Limit::Tokens, |limit| limit.tokens, |amount| amount.tokens),
     (Limit::ModelCalls, |limit| limit.model_calls, |amount| amount.model_calls),
 ];
-
-/// What was used, or is set aside.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Amount {
-    /// Money.
-    pub nano: NanoUsd,
-    /// Tokens in and out.
-    pub tokens: u64,
-    /// Model calls.
-    pub model_calls: u64,
-    /// Microseconds of work.
-    pub micros: u64,
-}
-
-impl Add for Amount {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            nano: self.nano + other.nano,
-            tokens: self.tokens.saturating_add(other.tokens),
-            model_calls: self.model_calls.saturating_add(other.model_calls),
-            micros: self.micros.saturating_add(other.micros),
-        }
-    }
-}
-
-impl AddAssign for Amount {
-    fn add_assign(&mut self, other: Self) {
-        *self = *self + other;
-    }
-}
-
-impl From<Reserve> for Amount {
-    /// What one model call takes at most. How long it takes, nobody knows before.
-    fn from(reserve: Reserve) -> Self {
-        Self { nano: reserve.nano, tokens: reserve.tokens, model_calls: 1, micros: 0 }
-    }
-}
-
-impl From<Allowance> for Amount {
-    fn from(given: Allowance) -> Self {
-        Self {
-            nano: given.nano.unwrap_or_default(),
-            tokens: given.tokens.unwrap_or_default(),
-            model_calls: given.model_calls.unwrap_or_default(),
-            micros: given.wall_clock_ms.unwrap_or_default().saturating_mul(1_000),
-        }
-    }
-}
 
 /// Everything that happened to a purse.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,41 +48,6 @@ pub struct Purse {
     pub limit: Allowance,
     held: BTreeMap<EventId, Amount>,
     void: VecDeque<(EventId, Short)>,
-}
-
-/// What a purse lacks for a call, in the limit's own unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Short {
-    /// Which limit.
-    pub which: Limit,
-    /// What the purse may hold.
-    pub max: u64,
-    /// What of that someone has put in beyond the limit.
-    pub raised: u64,
-    /// What of it was spent, or is set aside for others.
-    pub spent: u64,
-    /// What the call takes at most.
-    pub need: u64,
-    /// Whether it would fit, were it not for what is set aside.
-    pub may_pass: bool,
-}
-
-/// What is set aside for a request, as [`BudgetCarried`] has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
-    /// The id of the request's event. The session that the event belongs to owns the reservation.
-    pub call: EventId,
-    /// How much.
-    pub amount: Amount,
-}
-
-/// A reservation that was void, as [`BudgetCarried`] has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Void {
-    /// The id of the request's event.
-    pub call: EventId,
-    /// What the purse lacked for it.
-    pub short: Short,
 }
 
 impl Purse {
@@ -271,34 +184,6 @@ impl Purse {
     /// Why nothing was set aside for this call, if it is one of the newest.
     pub fn refusal(&self, call: EventId) -> Option<Short> {
         self.void.iter().rev().find(|(void, _)| *void == call).map(|(_, short)| *short)
-    }
-}
-
-impl BudgetCarried {
-    /// The version of the fold here. It rises whenever the fold of a purse changes.
-    pub const VERSION: u32 = 1;
-}
-
-impl BudgetReserved {
-    /// How much it is about.
-    pub fn amount(&self) -> Amount {
-        Amount { nano: self.nano, tokens: self.tokens, model_calls: self.model_calls, micros: 0 }
-    }
-}
-
-impl BudgetSettled {
-    /// How much it is about.
-    pub fn amount(&self) -> Amount {
-        let Self { nano, tokens, model_calls, micros, .. } = *self;
-        Amount { nano, tokens, model_calls, micros }
-    }
-}
-
-impl BudgetReleased {
-    /// How much it is about.
-    pub fn amount(&self) -> Amount {
-        let Self { nano, tokens, model_calls, micros, .. } = *self;
-        Amount { nano, tokens, model_calls, micros }
     }
 }
 

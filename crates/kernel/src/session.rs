@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use weir_events::{
+    Allowance, AskedBecause, Draw, Escalates, Parked, Reserve, RunsAs, SessionCreated, present,
+};
 use weir_types::{
-    Block, CallId, Effect, EventId, FailureClass, Hash, Json, NanoUsd, OnInterrupt, Purpose, Risk, RunId,
-    Seq, SessionId, Stop, Timestamp, Usage, View,
+    Block, CallId, Effect, EventId, FailureClass, Hash, Json, NanoUsd, OnInterrupt, Outcome, Purpose, Risk,
+    RunId, Seq, SessionId, Stop, Timestamp, Usage, View,
 };
 
-use crate::body::{
-    Allowance, AskedBecause, Draw, Escalates, Outcome, Parked, Reserve, RunsAs, SessionCreated, present,
-};
 use crate::repeats::Repeats;
 use crate::tokens::Gauge;
 

@@ -1,9 +1,10 @@
 //! For unit tests: a session told event by event, as an engine would write it down.
 
+use weir_events::*;
 use weir_types::{
     Block, CallId, Effect, EventId, FailureClass, Hash, Json, ModelCard, NanoUsd, OnInterrupt, OwnerId,
-    Price, Purpose, Request, Risk, Role, RunId, Seq, SessionId, Stop, Timestamp, ToolDefinition, Usage, View,
-    Wire,
+    Price, Purpose, Request, Risk, Role, RunId, Seq, SessionId, Stop, Timestamp, ToolDefinition, Usage,
+    Verdict, View, Wire,
 };
 
 use crate::render::{self, Frame};

@@ -6,10 +6,10 @@
 #[cfg(test)]
 mod tests;
 
+use weir_events::{LeftOut, Reserve};
 use weir_types::{NanoUsd, Seq};
 
 use crate::agent::Agent;
-use crate::body::{LeftOut, Reserve};
 use crate::render::{self, Cut, Unit};
 use crate::session::{Compaction, Session};
 

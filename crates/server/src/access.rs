@@ -415,8 +415,8 @@ fn may(gate: &dyn Gate, caller: &Caller, level: Level, stream: &StreamName, owne
 
 #[cfg(test)]
 mod tests {
+    use weir_events::{Body, SessionCreated};
     use weir_journal::{Attrs, NewEvent, Part, Status};
-    use weir_kernel::{Body, SessionCreated};
     use weir_types::Hash;
 
     use super::*;
@@ -438,7 +438,7 @@ mod tests {
             lane: "direct".to_owned(),
         }
         .into();
-        let event = NewEvent::new(weir_kernel::kind(created.kind_str()), created.encode().unwrap());
+        let event = NewEvent::new(created.kind(), created.encode().unwrap());
         let forged = Attrs { principal: Some("user:eve".to_owned()), ..Attrs::new(Status::Idle) };
         let branch = Address::main(session).branch_id();
         let part = Part { attrs: Some(forged), ..Part::new(branch.clone(), vec![event]) };

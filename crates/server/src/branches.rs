@@ -2,9 +2,9 @@
 
 use axum::http::StatusCode;
 use weir_engine::{Address, EngineError};
+use weir_events::{Body, Payload, RunCancelled, RunErrored, RunFinished, RunStarted, UserMessage};
 use weir_journal::{Branch, ForkError, OfKind};
-use weir_kernel::{Body, UserMessage, kind};
-use weir_types::{BranchId, BranchName, Event, Role, Seq, StreamName};
+use weir_types::{BranchId, BranchName, Event, Kind, Role, Seq, StreamName};
 
 use crate::app::App;
 use crate::error::Error;
@@ -131,16 +131,13 @@ pub(crate) async fn newest(app: &App, main: Address) -> Result<Address, Error> {
 
 /// The last event of a run that is over; none for one that is not, and has nothing after it.
 pub(crate) async fn end_of(app: &App, begun: &Begun) -> Result<Option<Seq>, Error> {
-    let next = |kind: &'static str| async move {
-        let found = app
-            .journal
-            .by_kind(&begun.address.branch_id(), &weir_kernel::kind(kind), begun.started, 1)
-            .await?;
+    let next = |kind: Kind| async move {
+        let found = app.journal.by_kind(&begun.address.branch_id(), &kind, begun.started, 1).await?;
         Ok::<_, Error>(found.first().map(|event| event.seq))
     };
     // One that was given up for another ends before that.
-    let mut end = next("run.started").await?.map(|seq| Seq(seq.0 - 1));
-    for kind in ["run.finished", "run.errored", "run.cancelled"] {
+    let mut end = next(RunStarted::kind()).await?.map(|seq| Seq(seq.0 - 1));
+    for kind in [RunFinished::kind(), RunErrored::kind(), RunCancelled::kind()] {
         end = end.into_iter().chain(next(kind).await?).min();
     }
     Ok(end)
@@ -152,7 +149,7 @@ pub(crate) async fn end_of(app: &App, begun: &Begun) -> Result<Option<Seq>, Erro
 /// When that much was not said.
 pub(crate) async fn before_said(app: &App, address: &Address, nth: usize) -> Result<Seq, Error> {
     let branch = address.branch_id();
-    let mut pages = OfKind::new(&*app.journal, &branch, kind("user.message"));
+    let mut pages = OfKind::new(&*app.journal, &branch, UserMessage::kind());
     let mut count = 0;
     while let Some(page) = pages.next().await? {
         for event in page.iter().filter(|event| is_of_user(event)) {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use weir_engine::{Address, Answered, Approval, ApprovalError, Engine, EngineError, Pretence};
-use weir_kernel::{ApprovalDenied, ApprovalGranted, RunsAs, Scope};
+use weir_events::{ApprovalDenied, ApprovalGranted, RunsAs, Scope};
 use weir_types::{CallId, Explain, Fault, Hash, Json};
 
 use crate::auth::Caller;

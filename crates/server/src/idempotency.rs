@@ -29,11 +29,10 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::FutureExt;
-use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use weir_engine::{Address, Engine};
+use weir_events::{About, Payload, RequestAnswered, RequestReceived};
 use weir_journal::{Key, NewEvent, Part};
-use weir_kernel::About;
 use weir_types::{BranchId, Event, EventId, Hash, Json, Seq};
 
 use self::claim::Found;
@@ -46,9 +45,6 @@ use crate::guard;
 
 /// Where requests and their answers are written down.
 const STREAM: &str = "engine:requests";
-
-const RECEIVED: &str = "request.received";
-const ANSWERED: &str = "request.answered";
 
 /// The longest route that is written down as it is.
 const ROUTE_BYTES_MAX: usize = 256;
@@ -150,32 +146,10 @@ impl Claimed {
 }
 
 /// What is written down about a request.
-#[derive(Serialize, Deserialize)]
-struct Received {
-    route: String,
-    body: Hash,
-    /// The session that a header names; absent without one, as in what was written down before there was this field.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    session: Option<Hash>,
-}
-
-impl Received {
-    fn new(route: String, body: Hash, session: Option<&HeaderValue>) -> Self {
-        let is_long = route.len() > ROUTE_BYTES_MAX;
-        let route = if is_long { format!("sha256:{}", Hash::of(route.as_bytes())) } else { route };
-        Self { route, body, session: session.map(|value| Hash::of(value.as_bytes())) }
-    }
-}
-
-/// What is written down about its answer.
-#[derive(Serialize, Deserialize)]
-struct Answered {
-    status: u16,
-    headers: Vec<(String, String)>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    body: Option<Json>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    body_base64: Option<String>,
+fn received(route: String, body: Hash, session: Option<&HeaderValue>) -> RequestReceived {
+    let is_long = route.len() > ROUTE_BYTES_MAX;
+    let route = if is_long { format!("sha256:{}", Hash::of(route.as_bytes())) } else { route };
+    RequestReceived { route, body, session: session.map(|value| Hash::of(value.as_bytes())) }
 }
 
 /// Passes requests on; those with a key at most once.
@@ -202,7 +176,7 @@ async fn handle(app: App, request: Request, next: Next) -> Result<Response, Erro
         return Ok(next.run(Request::from_parts(parts, Body::from(body))).await);
     }
     let under_way = UnderWay::enter(&app, name)?;
-    let received = Received::new(route, hash(&body).await, parts.headers.get("x-weir-session"));
+    let received = received(route, hash(&body).await, parts.headers.get("x-weir-session"));
     let room = guard::Room::of(&parts.extensions);
     let request = Request::from_parts(parts, Body::from(body));
     let keeper = app.clone();
@@ -219,12 +193,12 @@ async fn handle_once(
     app: &App,
     caller: &Caller,
     name: Hash,
-    received: &Received,
+    received: &RequestReceived,
     mut request: Request,
     next: Next,
 ) -> Result<Response, Error> {
     let claim = match claim::claim(app, caller, name, received).await? {
-        Found::Answer(answer) => return answer.again(),
+        Found::Answer(answer) => return again(answer),
         Found::Claim(claim) => claim,
     };
     request.extensions_mut().insert(claim.clone());
@@ -252,7 +226,7 @@ pub(crate) async fn call(
 ) -> Result<(Claimed, UnderWay), Error> {
     let name = name(caller, place, key);
     let under_way = UnderWay::wait_for(app, name).await;
-    let received = Received::new(place.to_owned(), Hash::of(what), None);
+    let received = received(place.to_owned(), Hash::of(what), None);
     match claim::claim(app, caller, name, &received).await? {
         Found::Claim(claim) => Ok((Claimed(Some(claim)), under_way)),
         Found::Answer(_) => Err(Error::bug()),
@@ -350,7 +324,7 @@ async fn keep(app: &App, caller: &Caller, claim: &Claim, response: Response) -> 
             return Error::bug().into_response();
         }
     };
-    let answered = Answered::of(parts.status, &parts.headers, &body);
+    let answered = answered(parts.status, &parts.headers, &body);
     if let Err(error) = write(app, caller, claim, &answered).await {
         tracing::warn!(code = %error.code, "an answer was not kept");
         claim::release(app, caller, claim).await;
@@ -358,15 +332,14 @@ async fn keep(app: &App, caller: &Caller, claim: &Claim, response: Response) -> 
     Response::from_parts(parts, Body::from(body))
 }
 
-async fn write(app: &App, caller: &Caller, claim: &Claim, answered: &Answered) -> Result<(), Error> {
-    let event = event(ANSWERED, answered, &claim::about(caller, claim.event))?;
+async fn write(app: &App, caller: &Caller, claim: &Claim, answered: &RequestAnswered) -> Result<(), Error> {
+    let event = event(answered, &claim::about(caller, claim.event))?;
     app.journal.append(vec![Part::new(branch()?, vec![event])]).await?;
     Ok(())
 }
 
-fn event(kind: &str, body: &impl Serialize, about: &About) -> Result<NewEvent, Error> {
-    let payload = serde_json::to_vec(body).map_err(|_| Error::bug())?;
-    let event = NewEvent::new(kind.parse().map_err(|_| Error::bug())?, payload);
+fn event<P: Payload>(body: &P, about: &About) -> Result<NewEvent, Error> {
+    let event = NewEvent::new(P::kind(), body.encode().map_err(|_| Error::bug())?);
     Ok(event.with_meta(about.encode().map_err(|_| Error::bug())?))
 }
 
@@ -374,34 +347,33 @@ fn branch() -> Result<BranchId, Error> {
     Ok(BranchId::main(STREAM.parse().map_err(|_| Error::bug())?))
 }
 
-impl Answered {
-    fn of(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
-        let headers = KEPT_HEADERS.iter().filter_map(|name| {
-            let value = headers.get(*name)?.to_str().ok()?;
-            Some(((*name).to_owned(), value.to_owned()))
-        });
-        let json = std::str::from_utf8(body).ok().and_then(|text| Json::parse(text).ok());
-        // Only what stands there byte for byte is written down as it is.
-        let json = json.filter(|json| json.as_str().as_bytes() == body);
-        let body_base64 = json.is_none().then(|| STANDARD.encode(body));
-        Self { status: status.as_u16(), headers: headers.collect(), body: json, body_base64 }
-    }
+/// What is written down about an answer.
+fn answered(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> RequestAnswered {
+    let headers = KEPT_HEADERS.iter().filter_map(|name| {
+        let value = headers.get(*name)?.to_str().ok()?;
+        Some(((*name).to_owned(), value.to_owned()))
+    });
+    let json = std::str::from_utf8(body).ok().and_then(|text| Json::parse(text).ok());
+    // Only what stands there byte for byte is written down as it is.
+    let json = json.filter(|json| json.as_str().as_bytes() == body);
+    let body_base64 = json.is_none().then(|| STANDARD.encode(body));
+    RequestAnswered { status: status.as_u16(), headers: headers.collect(), body: json, body_base64 }
+}
 
-    /// The same answer again, marked as that.
-    fn again(self) -> Result<Response, Error> {
-        let body = match (self.body, self.body_base64) {
-            (Some(json), _) => Bytes::from(json.as_str().to_owned()),
-            (None, Some(text)) => STANDARD.decode(text).map_err(|_| Error::bug())?.into(),
-            (None, None) => Bytes::new(),
-        };
-        let mut response = Response::new(Body::from(body));
-        *response.status_mut() = StatusCode::from_u16(self.status).map_err(|_| Error::bug())?;
-        let headers = response.headers_mut();
-        for (name, value) in self.headers {
-            let name: HeaderName = name.parse().map_err(|_| Error::bug())?;
-            headers.insert(name, value.parse().map_err(|_| Error::bug())?);
-        }
-        headers.insert("idempotency-replayed", HeaderValue::from_static("true"));
-        Ok(response)
+/// The same answer again, marked as that.
+fn again(answered: RequestAnswered) -> Result<Response, Error> {
+    let body = match (answered.body, answered.body_base64) {
+        (Some(json), _) => Bytes::from(json.as_str().to_owned()),
+        (None, Some(text)) => STANDARD.decode(text).map_err(|_| Error::bug())?.into(),
+        (None, None) => Bytes::new(),
+    };
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = StatusCode::from_u16(answered.status).map_err(|_| Error::bug())?;
+    let headers = response.headers_mut();
+    for (name, value) in answered.headers {
+        let name: HeaderName = name.parse().map_err(|_| Error::bug())?;
+        headers.insert(name, value.parse().map_err(|_| Error::bug())?);
     }
+    headers.insert("idempotency-replayed", HeaderValue::from_static("true"));
+    Ok(response)
 }

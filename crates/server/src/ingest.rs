@@ -21,10 +21,13 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use weir_events::{
+    About, IngestedAnswered, IngestedAsked, IngestedBegun, IngestedBroken, IngestedCalled, IngestedEvent,
+    IngestedFailed, IngestedFinished, IngestedPart, IngestedReset, IngestedStep, IngestedText, IngestedUsage,
+    Payload, is_reserved_kind,
+};
 use weir_journal::{AppendError, Appended, EVENTS_MAX, Journal, Key, NewEvent, Part};
-use weir_kernel::About;
-use weir_types::{BranchId, Explain, Fault, Json, Kind, Meta, is_reserved_kind, is_reserved_stream};
+use weir_types::{BranchId, Explain, Fault, Json, Kind, Meta, is_reserved_stream};
 
 use crate::formats::{Format, Heard, LeftOut, ParseError, Parser, Recorded, joined};
 
@@ -57,6 +60,9 @@ pub enum IngestError {
     /// An event names a kind that is none.
     #[error("an event in it has no usable kind: {0}")]
     Kind(String),
+    /// What it says cannot be written down.
+    #[error("an event in it cannot be written down: {0}")]
+    Encode(serde_json::Error),
     /// Who asks has a name that cannot be written down.
     #[error("the actor cannot be written down")]
     Actor,
@@ -74,7 +80,7 @@ impl Explain for IngestError {
             Self::Parse(_) => "ingest::unreadable",
             Self::Empty => "ingest::empty",
             Self::TooMany(_) => "ingest::too-many",
-            Self::Kind(_) => "ingest::kind",
+            Self::Kind(_) | Self::Encode(_) => "ingest::kind",
             Self::Actor => "ingest::actor",
             Self::Reserved(_) => "ingest::reserved-stream",
             Self::Append(error) => error.code(),
@@ -89,7 +95,7 @@ impl Explain for IngestError {
             }
             Self::Empty => "send a recorded stream of server-sent events; nothing was appended".into(),
             Self::TooMany(_) => "cut it at a blank line and send the parts one after the other".into(),
-            Self::Kind(_) => {
+            Self::Kind(_) | Self::Encode(_) => {
                 "events of a native stream have kinds like `note.added`; nothing was appended".into()
             }
             Self::Actor => "use a shorter name".into(),
@@ -155,68 +161,62 @@ fn events(format: Format, heard: Vec<Heard>, meta: &Meta) -> Result<Vec<NewEvent
                 let usage = heard.next_if(|next| matches!(next, Heard::Used { .. }));
                 let usage = match usage {
                     Some(Heard::Used { input_tokens, output_tokens }) => {
-                        json!({ "input_tokens": input_tokens, "output_tokens": output_tokens })
+                        Some(IngestedUsage { input_tokens, output_tokens })
                     }
-                    _ => Value::Null,
+                    _ => None,
                 };
-                ("ingested.finished".into(), bytes(&json!({ "reason": reason, "usage": usage })))
+                encoded(&IngestedFinished { reason, usage })?
             }
             Heard::Event(recorded) => event(*recorded)?,
-            other => match payload(format, &other) {
-                Some((kind, payload)) => (kind.into(), bytes(&payload)),
+            other => match payload(format, other)? {
+                Some(encoded) => encoded,
                 None => continue,
             },
         };
-        let kind = Kind::parse_ingested(&kind)?;
         events.push(NewEvent::new(kind, payload).with_meta(meta.clone()));
     }
     Ok(events)
 }
 
 /// An event of a native stream: as it was, unless it would mean something here.
-fn event(recorded: Recorded) -> Result<(String, Bytes), IngestError> {
+fn event(recorded: Recorded) -> Result<(Kind, Bytes), IngestError> {
     let kind = Kind::parse_ingested(&recorded.kind)?;
     if is_reserved_kind(&kind) {
-        return Ok(("ingested.event".to_owned(), recorded.line.as_str().to_owned().into()));
+        return encoded(&IngestedEvent(recorded.line));
     }
-    Ok((recorded.kind, recorded.payload.into()))
+    Ok((kind, recorded.payload.into()))
 }
 
-fn payload(format: Format, heard: &Heard) -> Option<(&'static str, Value)> {
-    Some(match heard {
+fn payload(format: Format, heard: Heard) -> Result<Option<(Kind, Bytes)>, IngestError> {
+    let text = |channel: &str, text| encoded(&IngestedText { channel: channel.to_owned(), text });
+    let encoded = match heard {
         Heard::Begun { id, model } => {
-            ("ingested.begun", json!({ "format": format.as_str(), "id": id, "model": model }))
+            encoded(&IngestedBegun { format: format.as_str().to_owned(), id, model })
         }
-        Heard::Step => ("ingested.step", json!({})),
-        Heard::Text(text) => ("ingested.text", json!({ "channel": "text", "text": text })),
-        Heard::Reasoning(text) => ("ingested.text", json!({ "channel": "reasoning", "text": text })),
-        Heard::Refusal(text) => ("ingested.text", json!({ "channel": "refusal", "text": text })),
+        Heard::Step => encoded(&IngestedStep {}),
+        Heard::Text(said) => text("text", said),
+        Heard::Reasoning(said) => text("reasoning", said),
+        Heard::Refusal(said) => text("refusal", said),
         Heard::Part { part, data } => {
-            let data: Vec<Value> = data.iter().map(Json::to_value).collect();
-            ("ingested.part", json!({ "part": part, "data": data }))
+            encoded(&IngestedPart { part, data: data.iter().map(Json::to_value).collect() })
         }
-        Heard::Called { id, tool, input } => {
-            ("ingested.called", json!({ "id": id, "tool": tool, "input": input.to_value() }))
-        }
-        Heard::Answered { id, output } => {
-            ("ingested.answered", json!({ "id": id, "output": output.to_value() }))
-        }
-        Heard::Failed { id, message, denied } => {
-            ("ingested.failed", json!({ "id": id, "message": message, "denied": denied }))
-        }
-        Heard::Asked { id, call, why } => ("ingested.asked", json!({ "id": id, "call": call, "why": why })),
-        Heard::Reset => ("ingested.reset", json!({})),
+        Heard::Called { id, tool, input } => encoded(&IngestedCalled { id, tool, input: input.to_value() }),
+        Heard::Answered { id, output } => encoded(&IngestedAnswered { id, output: output.to_value() }),
+        Heard::Failed { id, message, denied } => encoded(&IngestedFailed { id, message, denied }),
+        Heard::Asked { id, call, why } => encoded(&IngestedAsked { id, call, why }),
+        Heard::Reset => encoded(&IngestedReset {}),
         Heard::Used { input_tokens, output_tokens } => {
-            let usage = json!({ "input_tokens": input_tokens, "output_tokens": output_tokens });
-            ("ingested.finished", json!({ "reason": null, "usage": usage }))
+            let usage = Some(IngestedUsage { input_tokens, output_tokens });
+            encoded(&IngestedFinished { reason: None, usage })
         }
-        Heard::Broken(message) => ("ingested.broken", json!({ "message": message })),
-        Heard::Finished { .. } | Heard::Event(_) | Heard::Done => return None,
-    })
+        Heard::Broken(message) => encoded(&IngestedBroken { message }),
+        Heard::Finished { .. } | Heard::Event(_) | Heard::Done => return Ok(None),
+    };
+    encoded.map(Some)
 }
 
-fn bytes(value: &Value) -> Bytes {
-    value.to_string().into()
+fn encoded<P: Payload>(payload: &P) -> Result<(Kind, Bytes), IngestError> {
+    Ok((P::kind(), payload.encode().map_err(IngestError::Encode)?.into()))
 }
 
 /// A name from outside.

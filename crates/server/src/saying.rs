@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use weir_engine::{Address, EngineError, New, Outcome, Said};
+use weir_events::{
+    About, Body, ModelRequested, Payload, RunCancelled, RunErrored, RunFinished, RunParked, RunStarted,
+};
 use weir_journal::{OfKind, now};
-use weir_kernel::{About, Body, kind};
-use weir_types::{Block, BranchId, Event, Explain, Purpose, RunId, Seq};
+use weir_types::{Block, BranchId, Event, Explain, Kind, Purpose, RunId, Seq};
 
 use crate::app::App;
 use crate::auth::Caller;
@@ -193,16 +195,17 @@ pub(crate) async fn of_message(
         Ok(Some(Body::ModelRequested(asked))) => asked.params.purpose == Purpose::Turn,
         _ => true,
     };
-    let Some(taken_up) = first_of(app, &branch, &["run.started", "model.requested"], said, asks).await?
+    let Some(taken_up) =
+        first_of(app, &branch, [RunStarted::kind(), ModelRequested::kind()], said, asks).await?
     else {
         // A run that waits for people takes it up when they have decided.
         let waits = app.engine.state(address, None).await?.run.is_some();
         return if waits { Ok(latest) } else { Err(not_taken_up()) };
     };
     let (began, Some(run)) = (taken_up.seq, run_of(&taken_up)) else { return Ok(latest) };
-    let ends = ["run.finished", "run.errored", "run.cancelled", "run.parked"];
+    let ends = [RunFinished::kind(), RunErrored::kind(), RunCancelled::kind(), RunParked::kind()];
     let is_its = |event: &Event| run_of(event) == Some(run);
-    let end = first_of(app, &branch, &ends, began, is_its).await?.map(|event| event.seq);
+    let end = first_of(app, &branch, ends, began, is_its).await?.map(|event| event.seq);
     let head = app.journal.head(&branch).await?.map(|head| head.seq);
     match end {
         Some(seq) if Some(seq) != head => {
@@ -224,13 +227,13 @@ pub(crate) fn run_of(event: &Event) -> Option<RunId> {
 async fn first_of(
     app: &App,
     branch: &BranchId,
-    kinds: &[&'static str],
+    kinds: impl IntoIterator<Item = Kind>,
     after: Seq,
     counts: impl Fn(&Event) -> bool,
 ) -> Result<Option<Event>, Error> {
     let mut first: Option<Event> = None;
-    for name in kinds {
-        let mut pages = OfKind::new(&*app.journal, branch, kind(name)).after(after).at_once(EVENTS_AT_ONCE);
+    for kind in kinds {
+        let mut pages = OfKind::new(&*app.journal, branch, kind).after(after).at_once(EVENTS_AT_ONCE);
         while let Some(page) = pages.next().await? {
             if let Some(found) = page.into_iter().find(&counts) {
                 first = first.into_iter().chain([found]).min_by_key(|event| event.seq);

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_engine::{Address, ApprovalError, EngineError, New};
+use weir_events::{ApprovalRequested, AssistantMessage, Payload, RunStarted, ToolCompleted, ToolFailed};
 use weir_journal::PAGE_MAX;
 use weir_types::{Hash, Message, Role, RunId, Seq, SessionId};
 
@@ -233,11 +234,11 @@ async fn asked_before(app: &App, address: &Address, decided: Seq) -> Result<Seq,
         let page = app.journal.read_back(&address.branch_id(), Some(before), PAGE_MAX).await?;
         for event in &page {
             match event.kind.as_str() {
-                "approval.requested" if is_first => (asked, is_first) = (Some(event.seq), false),
+                ApprovalRequested::KIND if is_first => (asked, is_first) = (Some(event.seq), false),
                 // Whatever was asked after this, the client was not told with the others.
-                "tool.completed" | "tool.failed" => is_first = true,
-                "assistant.message" if asked.is_some() => return Ok(asked.unwrap_or(decided)),
-                "run.started" => return Ok(asked.unwrap_or(decided)),
+                ToolCompleted::KIND | ToolFailed::KIND => is_first = true,
+                AssistantMessage::KIND if asked.is_some() => return Ok(asked.unwrap_or(decided)),
+                RunStarted::KIND => return Ok(asked.unwrap_or(decided)),
                 _ => {}
             }
         }

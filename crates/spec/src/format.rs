@@ -5,6 +5,8 @@ mod checks;
 
 use std::str::FromStr;
 
+use weir_events::{Payload, ToolCompleted};
+
 use self::checks::{ensure, odd, pattern, principal, schedule, server, tool};
 pub(crate) use self::checks::{is_name, normal};
 use crate::agent::SkillRef;
@@ -361,7 +363,7 @@ pub(crate) static INPUT_PATH: Format = Format {
 pub(crate) static EVENT_KIND: Format = Format {
     what: "a kind of event",
     pattern: Some(r"^\S+$"),
-    examples: &["tool.completed"],
+    examples: &[ToolCompleted::KIND],
     check: |_, text| {
         let message = || format!("`{}` is no kind of event", excerpt(text));
         ensure(

@@ -51,10 +51,7 @@ pub use json::Json;
 pub use meta::{Meta, MetaError};
 pub use name::{BranchId, BranchName, Kind, NameError, StreamName};
 pub use request::{Answer, Message, Purpose, Request, Role, Stop, ToolDefinition};
-pub use reserved::{
-    REFUSABLE_KINDS, RESERVED_KINDS, RESERVED_STREAMS, is_refusable_kind, is_reserved_kind,
-    is_reserved_stream,
-};
+pub use reserved::{RESERVED_STREAMS, is_reserved_stream};
 pub use sandbox_profile::SandboxProfile;
 pub use secret::Secret;
 pub use secret_ref::{SecretRef, SecretRefError};

@@ -34,6 +34,8 @@ fn the_map_as_it_is_meant() {
         "journal ⇢ journal",
         "journal-sqlite → journal",
         "journal-sqlite ⇢ powercut",
+        "events → types",
+        "kernel → events",
         "kernel → types",
         "tools → journal",
         "observe ⇢ journal-sqlite",
@@ -52,6 +54,15 @@ fn the_map_as_it_is_meant() {
         "kernel ⇒ types",
     ];
     assert_eq!(problems(&all_down), [""; 0]);
+}
+
+#[test]
+fn the_vocabulary_uses_the_types_and_they_do_not_use_it() {
+    check_one(
+        &["types → events"],
+        "`types` → `events` (dependency): crates of one layer are unaware of one another",
+    );
+    check_one(&["events → support"], "`events` → `support` (dependency): dependencies point down, never up");
 }
 
 #[test]

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use serde::Serialize;
 use weir_engine::{EngineError, Refusal, describe};
+use weir_events::is_reserved_kind;
 use weir_journal::{Expected, Journal, Key, NewEvent, PAYLOAD_MAX, Part};
 use weir_journal_sqlite::SqliteJournal;
 use weir_types::{
     BranchId, BranchName, EventId, Explain, Fault, Kind, Meta, MetaError, Position, RESERVED_STREAMS, Seq,
-    StreamName, is_reserved_kind, is_reserved_stream,
+    StreamName, is_reserved_stream,
 };
 
 use crate::args::{self, branch_id};

@@ -5,8 +5,8 @@ mod which;
 
 use serde::Serialize;
 use weir_engine::{Approval, AskedAfter, DamagedSession, escalated};
+use weir_events::Escalates;
 use weir_journal::{PAGE_MAX, now};
-use weir_kernel::Escalates;
 use weir_types::{Json, Timestamp};
 
 use crate::asked;

@@ -6,8 +6,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use weir_engine::{Address, Balance, Outcome as Came, day, provision};
+use weir_events::{Allowance, Parked};
 use weir_journal::{ListFilter, Status, now};
-use weir_kernel::{Allowance, Parked, Purse};
+use weir_kernel::Purse;
 use weir_types::{Explain, Fault, Timestamp};
 
 use self::view::{Counted, View};

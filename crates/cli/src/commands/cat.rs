@@ -1,7 +1,12 @@
 //! `weir cat`.
 
+use std::ffi::OsStr;
+
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::{Arg, Command};
 use futures_util::StreamExt;
 use unicode_width::UnicodeWidthStr;
+use weir_events::KINDS;
 use weir_journal::{Journal, PAGE_MAX, lines};
 use weir_types::{BranchId, Event, Kind, Seq};
 
@@ -50,11 +55,27 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SEQ", default_value_t = 0, hide_default_value = true)]
     after: u64,
     /// Only events of this kind.
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = KindText, hide_possible_values = true)]
     kind: Option<String>,
     /// Go on with what is appended, until Ctrl-C. A stream that is not there yet is waited for.
     #[arg(long, short)]
     follow: bool,
+}
+
+/// Any text. Completions offer the kinds that the runtime writes.
+#[derive(Clone)]
+struct KindText;
+
+impl TypedValueParser for KindText {
+    type Value = String;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(KINDS.iter().map(|entry| PossibleValue::new(entry.name))))
+    }
 }
 
 /// How events are printed.

@@ -11,8 +11,9 @@ use std::io::{IsTerminal, stdin};
 use std::path::PathBuf;
 
 use weir_engine::{Address, EngineError, New};
+use weir_events::FileWritten;
 use weir_journal::PAYLOAD_MAX;
-use weir_kernel::{FileWritten, Session};
+use weir_kernel::Session;
 use weir_tools::CallsForReal;
 use weir_types::{Explain, Fault};
 

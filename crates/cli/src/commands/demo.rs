@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use weir_engine::Address;
+use weir_events::Body;
 use weir_journal::{Journal, ListFilter, PAGE_MAX, mint_session};
-use weir_kernel::{Body, Ending, Session};
+use weir_kernel::{Ending, Session};
 use weir_support::new_file::plain;
 use weir_types::{Event, Explain, Fault, Seq, SessionId};
 

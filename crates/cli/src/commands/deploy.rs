@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use weir_engine::{Deploy, DeployError, DeploymentMade, Deployments};
+use weir_engine::{Deploy, DeployError, Deployments};
+use weir_events::DeploymentMade;
 use weir_types::{Explain, Fault, Hash};
 
 use crate::agents::Makings;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use weir_blobs::Blobs;
 use weir_engine::Address;
-use weir_kernel::FileWritten;
+use weir_events::FileWritten;
 use weir_types::{Explain, Fault, Hash, Seq};
 use weir_workspace::{
     Change, Files, Found, LeaveOut, LeftOut, Mode, PatternError, SECRETS, Scan, Skipped, Why, changes_in,

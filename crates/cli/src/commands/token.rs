@@ -4,8 +4,9 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
+use weir_events::TokenRevoked;
 use weir_journal::{Journal, Part, now};
-use weir_server::auth::tokens::{self, IssueError, Known, Revoked, Tokens};
+use weir_server::auth::tokens::{self, IssueError, Known, Tokens};
 use weir_spec::{Principal, parse_duration};
 use weir_types::{Explain, Fault, Timestamp};
 
@@ -160,7 +161,7 @@ async fn issue(args: &IssueArgs, context: &mut Context) -> Outcome {
     let expires = args.expires.as_deref().map(until).transpose()?;
     let made = tokens::issue(&args.principal.to_string(), &args.groups, args.name.clone(), expires);
     let (token, issued) = made.map_err(TokenError::Issue)?;
-    let event = tokens::event(&issued, "token.issued", context.identity.real()).map_err(TokenError::Issue)?;
+    let event = tokens::event(&issued, context.identity.real()).map_err(TokenError::Issue)?;
     let store = context.store_or_new().await?;
     let appended = store.journal.append(vec![Part::new(tokens::branch(), vec![event])]).await;
     store.close().await;
@@ -258,8 +259,8 @@ async fn revoke_in(store: &Store, id: &str, actor: &str) -> Outcome<bool> {
     if found.revoked.is_some() {
         return Ok(false);
     }
-    let revoked = Revoked { id: found.issued.id.clone() };
-    let event = tokens::event(&revoked, "token.revoked", actor).map_err(TokenError::Issue)?;
+    let revoked = TokenRevoked { id: found.issued.id.clone() };
+    let event = tokens::event(&revoked, actor).map_err(TokenError::Issue)?;
     store.journal.append(vec![Part::new(tokens::branch(), vec![event])]).await?;
     Ok(true)
 }

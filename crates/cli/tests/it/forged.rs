@@ -3,9 +3,9 @@
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use weir_engine::{Address, stream_of};
+use weir_events::{About, ApprovalGranted, ApprovalRequested, Body, Scope};
 use weir_journal::{Journal, NewEvent, Part};
 use weir_journal_sqlite::{Options, SqliteJournal};
-use weir_kernel::{About, ApprovalGranted, ApprovalRequested, Body, Scope};
 use weir_types::{CallId, Hash, SessionId, Timestamp};
 
 use crate::outside::{Desk, field};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use weir_blobs::DirBlobs;
+use weir_events::{Body, SessionCreated, ToolDecided, ToolFailed, ToolRequested};
 use weir_journal::{Journal, NewEvent, Part, mint_call, mint_session};
 use weir_journal_sqlite::{Options, SqliteJournal};
-use weir_kernel::{Body, SessionCreated, ToolDecided, ToolFailed, ToolRequested};
 use weir_types::{BranchId, CallId, Effect, Hash, Json, Level, OnInterrupt, Outcome, Risk, Saw, Verdict};
 
 use crate::outside::{Project, field, script};

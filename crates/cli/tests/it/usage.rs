@@ -233,11 +233,19 @@ fn completions_know_every_command() {
     }
     // The shell that every machine has must be able to read its script and complete with it.
     std::fs::write(weir.path().join("weir.bash"), weir.ok(&["completions", "bash"])).unwrap();
-    let script =
-        "source weir.bash; COMP_WORDS=(weir str); COMP_CWORD=1; _weir weir str weir; echo ${COMPREPLY[@]}";
-    let output =
-        std::process::Command::new("bash").args(["-c", script]).current_dir(weir.path()).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "streams");
+    let completed = |words: &[&str]| {
+        let [.., before, last] = words else { panic!("{words:?} are too few") };
+        let (line, at) = (words.join(" "), words.len() - 1);
+        let script = format!(
+            "source weir.bash; COMP_WORDS=({line}); COMP_CWORD={at}; _weir weir {last} {before}; echo ${{COMPREPLY[@]}}"
+        );
+        let mut bash = std::process::Command::new("bash");
+        let output = bash.args(["-c", &script]).current_dir(weir.path()).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    assert_eq!(completed(&["weir", "str"]), "streams");
+    // A kind may be any text; offered are those that the runtime writes.
+    assert_eq!(completed(&["weir", "cat", "--kind", "budget.se"]), "budget.settled");
     assert_eq!(weir.error(&["completions", "tcsh"]), (2, "cli::usage".to_owned()));
 }
 

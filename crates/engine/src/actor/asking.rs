@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use futures_util::stream::BoxStream;
 use tokio::time::Instant;
+use weir_events::{
+    AssistantMessage, ContextCompacted, IterationStarted, LeftOut, ModelFailed, ModelRequested, Params,
+    TextDelta,
+};
 use weir_journal::now;
 use weir_kernel::compact::{self, Plan};
 use weir_kernel::render::{self, Frame};
-use weir_kernel::{
-    AssistantMessage, ContextCompacted, IterationStarted, LeftOut, ModelFailed, ModelRequested, Params,
-    TextDelta, retries, tokens, window,
-};
+use weir_kernel::{retries, tokens, window};
 use weir_models::{Channel, ModelError, Piece};
 use weir_types::{Answer, FailureClass, Hash, NanoUsd, Purpose, Request, Seq, Stop, Timestamp, text_of};
 
@@ -113,7 +114,7 @@ impl Actor {
         let message = "the conversation does not fit: the system prompt, the tools and the latest message take more \
                        than the model's context window; shorten them, or use a model with a larger one";
         let errored =
-            weir_kernel::RunErrored { class: FailureClass::ContextOverflow, message: message.to_owned() };
+            weir_events::RunErrored { class: FailureClass::ContextOverflow, message: message.to_owned() };
         self.end(Vec::new(), errored.into()).await
     }
 
@@ -122,7 +123,7 @@ impl Actor {
         let body = match runnable.model.encode(&asked.request) {
             Ok(body) => body,
             Err(error) => {
-                let errored = weir_kernel::RunErrored { class: error.class, message: error.message };
+                let errored = weir_events::RunErrored { class: error.class, message: error.message };
                 return self.end(Vec::new(), errored.into()).await;
             }
         };

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use tokio::task::{AbortHandle, JoinError};
 use tokio::time::Instant;
-use weir_journal::{Appended, mint_call};
-use weir_kernel::{
-    ApprovalExpired, ApprovalRequested, AskedBecause, Bill, Body, Call, CallState, Escalates, FileDeleted,
-    FileWritten, MemoryRetrieved, MemoryStored, SessionReleased, ToolCompleted, ToolDecided, ToolFailed,
-    ToolRequested, ToolStarted, ToolUse, Verdict,
+use weir_events::{
+    ApprovalExpired, ApprovalRequested, AskedBecause, Bill, Body, Escalates, FileDeleted, FileWritten,
+    MemoryRetrieved, MemoryStored, SessionReleased, ToolCompleted, ToolDecided, ToolFailed, ToolRequested,
+    ToolStarted,
 };
+use weir_journal::{Appended, mint_call};
+use weir_kernel::{Call, CallState, ToolUse};
 use weir_tools::{Decision, Done, Failed, NoResult, Permit, Started, Trace, Whole};
-use weir_types::{ApprovalTerms, CallId, Effect, GateStep, Hash, OnInterrupt, Risk};
+use weir_types::{ApprovalTerms, CallId, Effect, GateStep, Hash, OnInterrupt, Risk, Verdict};
 
 use super::asking::millis;
 use super::children::{bill, child_agent};

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use weir_journal::{Attrs, Expected, Ownership, Part, Status, mint_session};
-use weir_kernel::{
-    About, ApprovalGranted, ApprovalRequested, AskedBecause, Bill, Call, CallState, Parent,
-    RunCancelRequested, Scope, SessionCreated, UserMessage,
+use weir_events::{
+    About, ApprovalGranted, ApprovalRequested, AskedBecause, Bill, Parent, RunCancelRequested, Scope,
+    SessionCreated, UserMessage,
 };
+use weir_journal::{Attrs, Expected, Ownership, Part, Status, mint_session};
+use weir_kernel::{Call, CallState};
 use weir_tools::{Done, Failed, NoResult};
 use weir_types::{Block, CallId, SessionId, StopReason, Timestamp};
 

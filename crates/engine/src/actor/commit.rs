@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use weir_events::{Body, ToolCompleted, ToolFailed};
 use weir_journal::{AppendError, Attrs, Expected, Ownership, Part, Status};
-use weir_kernel::{Body, CallState, Lifecycle, Session, ToolCompleted, ToolFailed};
+use weir_kernel::{CallState, Lifecycle, Session};
 use weir_types::{CallId, Effect, Explain, Fault, OwnerId, Seq, Timestamp};
 
 use super::{Actor, Hold, Owed, Release, Standing};

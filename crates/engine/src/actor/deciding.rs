@@ -1,8 +1,9 @@
 //! Whether a call may run, in the light of what people said about it.
 
-use weir_kernel::{Call, CallState, RunsAs, Verdict};
+use weir_events::RunsAs;
+use weir_kernel::{Call, CallState};
 use weir_tools::{Asked, Decision};
-use weir_types::{GateStep, Who};
+use weir_types::{GateStep, Verdict, Who};
 
 use super::Actor;
 use crate::approvals;

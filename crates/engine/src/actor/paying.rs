@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use weir_journal::{Part, mint};
-use weir_kernel::{
+use weir_events::{
     About, Allowance, Amount, BudgetExceeded, BudgetReleased, BudgetReserved, Limit, ModelRequested, Parked,
     Reserve, RunErrored, RunParked, Share, Short,
 };
+use weir_journal::{Part, mint};
 use weir_types::{EventId, FailureClass, Wire};
 
 use super::{Actor, Flow, Release};

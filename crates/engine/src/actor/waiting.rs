@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use tokio::time::Instant;
+use weir_events::{Body, ResumeReason, Trigger};
 use weir_journal::{PAGE_MAX, now};
-use weir_kernel::{Body, Entry, FoldError, Lifecycle, ResumeReason, Trigger, time_left_ms};
+use weir_kernel::{Entry, FoldError, Lifecycle, time_left_ms};
 use weir_models::{ModelError, Piece};
 use weir_types::{StopReason, Timestamp};
 

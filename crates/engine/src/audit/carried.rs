@@ -1,8 +1,9 @@
 //! Comparing what the `budget.carried` of a purse say with the events that they speak of. Readers of a purse begin at the newest
 //! of them, so only a fold of all events finds one that says something else.
 
+use weir_events::{Body, BudgetCarried, Payload};
 use weir_journal::{Journal, OfKind, PAGE_MAX, Problem, ReadError};
-use weir_kernel::{Body, BudgetCarried, Purse, kind};
+use weir_kernel::Purse;
 use weir_types::{BranchId, Hash, Seq};
 
 /// What one of them says. There can be many: only the hash of the state is kept.
@@ -38,7 +39,7 @@ pub(super) async fn of_purse(journal: &dyn Journal, id: &BranchId) -> Result<Vec
 /// What they say, by the events that are in it; and those that say nothing.
 async fn claims(journal: &dyn Journal, id: &BranchId) -> Result<(Vec<Claim>, Vec<Problem>), ReadError> {
     let (mut claims, mut problems) = (Vec::new(), Vec::new());
-    let mut pages = OfKind::new(journal, id, kind(BudgetCarried::KIND));
+    let mut pages = OfKind::new(journal, id, BudgetCarried::kind());
     while let Some(page) = pages.next().await? {
         for event in page {
             let at = event.seq;

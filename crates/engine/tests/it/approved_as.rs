@@ -2,8 +2,8 @@
 //! asked again, and no approval is used up by something else than what was approved.
 
 use weir_engine::{Address, Pretence, StopReason};
-use weir_kernel::{ApprovalGranted, Body, RunsAs, Scope, ToolDecided, Verdict};
-use weir_types::{Saw, SessionId};
+use weir_events::{ApprovalGranted, Body, RunsAs, Scope, ToolDecided};
+use weir_types::{Saw, SessionId, Verdict};
 
 use crate::approving::{append, asking, careful, yes};
 use crate::kit::*;

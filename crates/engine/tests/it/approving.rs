@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use weir_engine::{Address, Adopt, Answered, Approval, Engine, EngineError, Pretence, StopReason};
+use weir_events::{
+    About, ApprovalDenied, ApprovalGranted, ApprovalRequested, Body, Parked, ResumeReason, RunParked, Scope,
+    SessionHalted, SessionResumed, ToolDecided, ToolStarted,
+};
 use weir_journal::transfer::{RuntimeStreams, Selection, export, import};
 use weir_journal::{NewEvent, Part};
-use weir_kernel::{
-    About, ApprovalDenied, ApprovalGranted, ApprovalRequested, Body, Parked, ResumeReason, RunParked, Scope,
-    SessionHalted, SessionResumed, ToolDecided, ToolStarted, Verdict,
-};
-use weir_types::{Explain, Json};
+use weir_types::{Explain, Json, Verdict};
 
 use crate::kit::*;
 

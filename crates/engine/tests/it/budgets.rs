@@ -7,8 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use weir_engine::{Address, Balance, Budgets, Outcome, StopReason, audit, balances};
+use weir_events::{Allowance, Amount, Body, BudgetCarried, Parked, Payload};
 use weir_journal::{Problem, Report};
-use weir_kernel::{Allowance, Amount, Body, BudgetCarried, Parked, Purse};
+use weir_kernel::Purse;
 use weir_models::scripted::{Reply, Script};
 use weir_models::{Model, ModelError, Piece, Scripted};
 use weir_types::{BranchId, Event, Explain, NanoUsd, Price, Request, Seq, Timestamp, Usage, Wire};
@@ -152,7 +153,7 @@ async fn more_is_put_in_by_those_who_may() {
     assert_eq!((raised.model_calls, settled(&world, "day:").await.model_calls), (2, 3));
     let events = world.events(&address).await;
     let resumed = events.iter().rfind(|event| event.kind.as_str() == "session.resumed").unwrap();
-    assert_eq!(weir_kernel::About::decode(&resumed.meta).actor.as_deref(), Some("user:admin"));
+    assert_eq!(weir_events::About::decode(&resumed.meta).actor.as_deref(), Some("user:admin"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -422,7 +423,7 @@ async fn time_is_counted_once_for_a_tree_and_stops_it() {
     assert!((60_000..=state.totals.micros).contains(&spent), "{spent} of {}", state.totals.micros);
     process.engine.say(&address, said("go")).await.unwrap();
     let outcome = process.engine.settle(&address).await.unwrap();
-    let Some(Parked::Budget { limit: weir_kernel::Limit::WallClock, max: 20, .. }) =
+    let Some(Parked::Budget { limit: weir_events::Limit::WallClock, max: 20, .. }) =
         parked(&world, &address).await
     else {
         panic!("{outcome:?}")
@@ -516,7 +517,7 @@ async fn a_purse_with_a_long_history_is_carried() {
     // Who does not know it begins there. Only who reads all events can tell that it is not true: that is what `weir verify` does.
     let lie = BudgetCarried { settled: Amount::default(), through: folded.seq, ..carried[1].1.clone() };
     let lie = Body::from(lie).encode().unwrap();
-    let event = weir_journal::NewEvent::new(weir_kernel::kind("budget.carried"), lie);
+    let event = weir_journal::NewEvent::new(BudgetCarried::kind(), lie);
     world.journal.append(vec![weir_journal::Part::new(branch.clone(), vec![event])]).await.unwrap();
     assert_eq!(purses(&world).await.remove(0).purse.settled, Amount::default());
     let found = audited(&world).await;

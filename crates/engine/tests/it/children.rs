@@ -1,7 +1,7 @@
 //! Agents that call agents: linked, bounded, paid for, and behind the same gate.
 
 use weir_engine::{Address, StopReason};
-use weir_kernel::{Allowance, Body, Share};
+use weir_events::{Allowance, Body, Share};
 use weir_tools::{Builtin, DEPTH_MAX};
 use weir_types::{SessionId, Usage};
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use weir_engine::{Address, StopReason};
-use weir_kernel::{CallState, Entry, Outcome, Session};
+use weir_kernel::{CallState, Entry, Session};
 use weir_models::scripted::{Reply, When};
-use weir_types::{FailureClass, text_of};
+use weir_types::{FailureClass, Outcome, text_of};
 
 use crate::kit::*;
 

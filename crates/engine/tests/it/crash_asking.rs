@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use weir_engine::{Address, Adopt, Approval, EngineError, Outcome, Pretence, StopReason};
-use weir_kernel::{CallState, Entry, Outcome as CallOutcome, Session};
-use weir_types::Explain;
+use weir_kernel::{CallState, Entry, Session};
+use weir_types::{Explain, Outcome as CallOutcome};
 
 use crate::approving::{no, yes};
 use crate::kit::*;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use weir_engine::{Address, Adopt, Became, Called, Engine, Errand, Pretence, StopReason};
+use weir_events::About;
 use weir_journal::{NewEvent, Part, Status};
-use weir_kernel::{About, Outcome};
-use weir_types::{Block, BranchId, Explain, Json};
+use weir_types::{Block, BranchId, Explain, Json, Outcome};
 
 use crate::approving::{no, yes};
 use crate::kit::*;

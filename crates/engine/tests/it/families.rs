@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use weir_engine::{Address, Adopt, Approval, Pretence, StopReason};
-use weir_kernel::{Body, CallState};
+use weir_events::Body;
+use weir_kernel::CallState;
 
 use crate::approving::{no, yes};
 use crate::kit::*;

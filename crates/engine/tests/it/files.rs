@@ -1,8 +1,8 @@
 //! Files of a session: changed by tools, part of its events, forked with it, and exact at every event.
 
 use weir_engine::{Address, StopReason};
+use weir_events::{Body, MemoryStored};
 use weir_journal::{NewEvent, Part};
-use weir_kernel::{Body, MemoryStored};
 use weir_tools::Builtin;
 use weir_types::{Json, Seq};
 
@@ -235,7 +235,7 @@ async fn files_come_in_from_outside_only_while_a_session_rests() {
     let process = world.start().await;
     let address = process.engine.new_address();
     let hash = world.blobs.put_bytes("given".into()).await.unwrap().hash;
-    let given = weir_kernel::FileWritten { path: "given.txt".into(), hash, mode: 0o644, size: 5 };
+    let given = weir_events::FileWritten { path: "given.txt".into(), hash, mode: 0o644, size: 5 };
     let begun = weir_engine::New { files: vec![given], ..new("idle") };
     process.engine.begin(&address, begun, said("slow")).await.unwrap();
     world.until(&address, "tool.started").await;
@@ -255,7 +255,7 @@ async fn many_changes_fold_the_same_with_and_without_a_snapshot() {
     let process = world.start().await;
     let address = process.engine.new_address();
     let hash = world.blobs.put_bytes("x".into()).await.unwrap().hash;
-    let given = |n: u32| weir_kernel::FileWritten { path: format!("f{n}"), hash, mode: 0o755, size: 1 };
+    let given = |n: u32| weir_events::FileWritten { path: format!("f{n}"), hash, mode: 0o755, size: 1 };
     let begun = weir_engine::New { files: (0..700).map(given).collect(), ..new("author") };
     process.engine.begin(&address, begun, said("begin")).await.unwrap();
     process.engine.settle(&address).await.unwrap();

@@ -4,11 +4,9 @@ use weir_engine::{
     Address, Approval, Pretence, SnapshotError, SnapshotSeal, StopReason, audit, balances, check_snapshot,
     day,
 };
+use weir_events::{Amount, ApprovalGranted, Body, Scope};
 use weir_journal::{FoldVersion, Problem, Report, Snapshot};
-use weir_kernel::{
-    Amount, ApprovalGranted, Body, Call, CallState, Entry, FOLD_VERSION, Lifecycle, Scope, Session,
-    StandingApproval,
-};
+use weir_kernel::{Call, CallState, Entry, FOLD_VERSION, Lifecycle, Session, StandingApproval};
 use weir_types::{BranchId, Hash, NanoUsd, Seq};
 
 use crate::approving::yes;

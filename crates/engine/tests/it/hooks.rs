@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use weir_engine::{Address, EngineError, Hooks, Pretence, Refusal, StopReason};
-use weir_kernel::{ApprovalGranted, SessionUpdated};
-use weir_types::{Explain, Fault, Json, is_refusable_kind};
+use weir_events::{ApprovalGranted, SessionUpdated, is_refusable_kind};
+use weir_types::{Explain, Fault, Json};
 
 use crate::approving::{no, yes};
 use crate::kit::*;

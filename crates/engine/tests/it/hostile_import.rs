@@ -4,13 +4,13 @@
 //! with chains that are right.
 
 use weir_engine::{Address, Approval, Pretence, StopReason};
-use weir_journal::transfer::{RuntimeStreams, import};
-use weir_kernel::{
+use weir_events::{
     Allowance, ApprovalGranted, ApprovalRequested, Body, BudgetReleased, Parent, Parked, ResumeReason,
     RunParked, Scope, SessionCreated, SessionHalted, SessionResumed, SessionUpdated, Share, ToolDecided,
-    ToolRequested, ToolStarted, Verdict,
+    ToolRequested, ToolStarted,
 };
-use weir_types::{CallId, Effect, Hash, Json, NanoUsd, OnInterrupt, Risk, Seq};
+use weir_journal::transfer::{RuntimeStreams, import};
+use weir_types::{CallId, Effect, Hash, Json, NanoUsd, OnInterrupt, Risk, Seq, Verdict};
 
 use crate::approving::{asking, careful, forged, yes};
 use crate::kit::*;

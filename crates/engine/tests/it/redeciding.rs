@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use weir_engine::{Counts, Pretence, Redecided, Redecisions, Tools, Which};
-use weir_kernel::{ApprovalGranted, Scope, Verdict};
+use weir_events::{ApprovalGranted, Scope};
 use weir_tools::{Asked, Decision, Done, NoResult, Permit};
-use weir_types::{Json, Who};
+use weir_types::{Json, Verdict, Who};
 
 use crate::approving::yes;
 use crate::kit::*;

@@ -17,13 +17,14 @@ use weir_engine::{
     Address, Adopt, Agents, Approval, Budgets, Engine, Explained, Function, Functions, LockFiles, Options,
     Pretence, Runnable, Setup, SnapshotSeal, StopReason, Tools,
 };
+use weir_events::Body;
 use weir_journal::{Journal, ListFilter, Status};
 use weir_journal_sqlite::SqliteJournal;
-use weir_kernel::{Agent, Body, Limits, Outcome as CallOutcome};
+use weir_kernel::{Agent, Limits};
 use weir_models::Scripted;
 use weir_models::scripted::Script;
 use weir_tools::{Asked, Decision, Done, Failed, NoResult, Permit};
-use weir_types::{Catalog, Effect, Hash, Seq, Who};
+use weir_types::{Catalog, Effect, Hash, Outcome as CallOutcome, Seq, Who};
 
 use crate::approving::{no, yes};
 use crate::kit::{calling, new, on_tool, on_user, said};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weir_engine::{EngineError, Pretence, StopReason};
-use weir_kernel::{ApprovalDenied, ApprovalGranted, Scope};
+use weir_events::{ApprovalDenied, ApprovalGranted, Scope};
 use weir_models::scripted::Reply;
 use weir_types::{Explain, Json};
 

@@ -1,7 +1,7 @@
 //! A turn from its message to its answer, and what is written down on the way.
 
 use weir_engine::StopReason;
-use weir_kernel::{About, Body};
+use weir_events::{About, Body};
 use weir_models::scripted::Reply;
 use weir_types::FailureClass;
 

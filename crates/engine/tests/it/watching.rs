@@ -1,7 +1,7 @@
 //! Following a session while it speaks: in order, without gap, and never two attempts in one.
 
 use weir_engine::{Address, Update, Updates};
-use weir_kernel::Body;
+use weir_events::Body;
 use weir_types::{Seq, text_of};
 
 use crate::kit::*;

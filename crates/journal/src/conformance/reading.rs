@@ -70,13 +70,13 @@ pub async fn reads_find_kinds(make: Make) {
     let fixture = make().await;
     let (journal, a) = (&*fixture.journal, at("a"));
     for round in 0..70 {
-        let kind = ["tool.started", "tool.start", "tool.started.x"][round % 3];
-        append(journal, &a, vec![event(kind, round.to_string()), event("Tool.Started", "other case")]).await;
+        let kind = ["job.started", "job.start", "job.started.x"][round % 3];
+        append(journal, &a, vec![event(kind, round.to_string()), event("Job.Started", "other case")]).await;
     }
     let side = fork(journal, &a, 100, "side").await;
-    append(journal, &side, vec![event("tool.started", "side"), event("seldom", "side")]).await;
+    append(journal, &side, vec![event("job.started", "side"), event("seldom", "side")]).await;
     let all = lineage(journal, &side).await;
-    for name in ["tool.started", "tool.start", "Tool.Started", "seldom", "never"] {
+    for name in ["job.started", "job.start", "Job.Started", "seldom", "never"] {
         let kind: Kind = name.parse().unwrap();
         let expected: Vec<_> = all.iter().filter(|event| event.kind == kind).cloned().collect();
         assert_eq!(journal.by_kind(&side, &kind, Seq(0), PAGE_MAX).await.unwrap(), expected, "{name}");

@@ -1,7 +1,8 @@
+use weir_events::Allowance;
 use weir_types::NanoUsd;
 
+use crate::Limits;
 use crate::story::agent;
-use crate::{Allowance, Limits};
 
 #[test]
 fn the_model_sees_every_tool() {

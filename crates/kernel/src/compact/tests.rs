@@ -1,7 +1,7 @@
+use weir_events::*;
 use weir_types::{FailureClass, Role, Stop};
 
 use super::*;
-use crate::body::*;
 use crate::session::Phase;
 use crate::story::Story;
 

@@ -1,10 +1,10 @@
 //! Asking the model: when, for what, and what stands against it.
 
+use weir_events::{Limit, Parked, Reserve};
 use weir_types::{FailureClass, Purpose, Timestamp};
 
 use super::Next;
 use crate::agent::Agent;
-use crate::body::{Limit, Parked, Reserve};
 use crate::fold::Now;
 use crate::session::{Run, Session, Spent};
 use crate::{compact, window};

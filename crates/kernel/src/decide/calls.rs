@@ -1,9 +1,8 @@
 //! Dealing with the calls of an answer: taking them up, having them decided, running them, closing them.
 
-use weir_types::{CallId, Effect, OnInterrupt, Timestamp};
+use weir_types::{CallId, Effect, OnInterrupt, Outcome, Timestamp};
 
 use super::{CRASHES_MAX, Closing, Next, ToolUse};
-use crate::body::Outcome;
 use crate::fold::{EXPIRED, INTERRUPTED};
 use crate::session::{AssistantEntry, Call, CallState, Session};
 

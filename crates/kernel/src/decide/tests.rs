@@ -1,5 +1,7 @@
+use weir_events::*;
+use weir_types::Verdict;
+
 use super::*;
-use crate::body::*;
 use crate::fold::INTERRUPTED;
 use crate::session::{Ending, Entry};
 use crate::story::Story;

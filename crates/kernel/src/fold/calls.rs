@@ -1,11 +1,11 @@
 //! What happens to tool calls. They belong to the newest answer, or are errands; each is found by its id.
 
-use weir_types::{Block, CallId};
-
-use crate::body::{
-    ApprovalDenied, ApprovalExpired, ApprovalGranted, ApprovalRequested, Bill, Outcome, Scope, ToolCompleted,
-    ToolDecided, ToolFailed, ToolRequested, ToolStarted, Verdict,
+use weir_events::{
+    ApprovalDenied, ApprovalExpired, ApprovalGranted, ApprovalRequested, Bill, Scope, ToolCompleted,
+    ToolDecided, ToolFailed, ToolRequested, ToolStarted,
 };
+use weir_types::{Block, CallId, Outcome, Verdict};
+
 use crate::fold::At;
 use crate::session::{Activity, Call, CallResult, CallState, Lifecycle, Phase, Session, StandingApproval};
 

@@ -1,11 +1,11 @@
 use serde_json::json;
+use weir_events::*;
 use weir_types::{
-    Block, CallId, FailureClass, Hash, Json, NanoUsd, Purpose, Role, RunId, Sent, SessionId, Stop, Usage,
-    View,
+    Block, CallId, FailureClass, Hash, Json, NanoUsd, Outcome, Purpose, Role, RunId, Sent, SessionId, Stop,
+    Usage, Verdict, View,
 };
 
 use super::*;
-use crate::body::*;
 use crate::session::{Activity, Call, CallResult, CallState, StandingApproval};
 use crate::story::{Story, asked, tool_use};
 

@@ -1,8 +1,8 @@
 //! What happens to the conversation: answers join it, and a summary replaces its oldest part.
 
+use weir_events::AssistantMessage;
 use weir_types::{Block, Seq, Stop, View};
 
-use crate::body::AssistantMessage;
 use crate::session::{AssistantEntry, Entry, Session, Summary, Transcript};
 
 impl Session {

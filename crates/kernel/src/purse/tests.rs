@@ -1,7 +1,7 @@
+use weir_events::*;
 use weir_types::FailureClass;
 
 use super::*;
-use crate::body::*;
 use crate::story::Story;
 
 const LIMIT: Allowance =

@@ -1,7 +1,9 @@
-use weir_types::{Block, FailureClass, Hash, Json, Message, Role, Sent, Source, Stop, View, text_of};
+use weir_events::*;
+use weir_types::{
+    Block, FailureClass, Hash, Json, Message, Outcome, Role, Sent, Source, Stop, Verdict, View, text_of,
+};
 
 use super::*;
-use crate::body::*;
 use crate::fold::INTERRUPTED;
 use crate::story::{Story, tool_use};
 use crate::tokens;

@@ -1,6 +1,6 @@
-use weir_types::text_of;
+use weir_events::*;
+use weir_types::{Outcome, Verdict, text_of};
 
-use crate::body::*;
 use crate::decide::Next;
 use crate::story::Story;
 

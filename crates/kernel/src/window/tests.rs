@@ -1,7 +1,7 @@
+use weir_events::*;
 use weir_types::{FailureClass, Seq, Stop};
 
 use super::*;
-use crate::body::*;
 use crate::session::Entry;
 use crate::story::{Story, agent};
 

@@ -1,10 +1,11 @@
-//! The kernel through its public API: payloads, random histories, and the requests they lead to.
+//! The kernel through its public API: foreign events, random histories, and the requests they lead to.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]
 
+#[path = "../../../events/tests/it/bodies.rs"]
 mod bodies;
 mod check;
-mod payloads;
+mod foreign_events;
 mod prompt;
 mod purse;
 mod sim;

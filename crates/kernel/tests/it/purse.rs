@@ -3,7 +3,8 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use weir_kernel::{Allowance, Body, BudgetReleased, BudgetReserved, BudgetSettled, Purse};
+use weir_events::{Allowance, Body, BudgetCarried, BudgetReleased, BudgetReserved, BudgetSettled, Payload};
+use weir_kernel::Purse;
 use weir_types::{EventId, NanoUsd, Seq};
 
 use crate::runner;
@@ -136,7 +137,7 @@ fn clipped(number: u128) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-fn in_units(amount: weir_kernel::Amount) -> [u64; 4] {
+fn in_units(amount: weir_events::Amount) -> [u64; 4] {
     [amount.nano.0, amount.tokens, amount.model_calls, amount.micros]
 }
 
@@ -214,7 +215,7 @@ fn a_carried_purse_goes_on_as_if_it_was_folded_from_the_first_event() {
         for (seq, body) in (1u64..).map(Seq).zip(&bodies) {
             whole.apply_body(seq, Some(body));
             if let Body::BudgetCarried(_) = body {
-                let read = Body::decode(&weir_kernel::kind("budget.carried"), &body.encode().unwrap());
+                let read = Body::decode(&BudgetCarried::kind(), &body.encode().unwrap());
                 let Ok(Some(Body::BudgetCarried(read))) = read else { panic!("{body:?}") };
                 resumed = Purse::carried_by(read, seq);
             }
@@ -238,7 +239,7 @@ fn a_carried_purse_speaks_of_earlier_events_in_our_version() {
     let carried = purse.carried();
     assert_eq!(Purse::carried_by(carried.clone(), Seq(8)), Some(purse));
     assert_eq!(Purse::carried_by(carried.clone(), Seq(7)), None);
-    let newer = weir_kernel::BudgetCarried { version: carried.version + 1, ..carried };
+    let newer = BudgetCarried { version: carried.version + 1, ..carried };
     assert_eq!(Purse::carried_by(newer, Seq(8)), None);
 }
 

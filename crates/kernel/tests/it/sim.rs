@@ -7,6 +7,7 @@ mod op;
 
 use std::collections::{HashMap, HashSet};
 
+use weir_events::*;
 use weir_kernel::compact::Plan;
 use weir_kernel::render::{self, Cut, Frame};
 use weir_kernel::*;

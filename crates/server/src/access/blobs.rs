@@ -10,9 +10,10 @@
 
 use std::collections::HashSet;
 
+use weir_events::{BlobStored, Payload};
 use weir_journal::{ListAfter, ListFilter, Listed, Looked, NewEvent, PAGE_MAX, Part};
 use weir_tools::{Stored, StoredKind};
-use weir_types::{BranchId, Hash, Json, Level, Meta, Position, Seq, StreamName, Whose};
+use weir_types::{BranchId, Hash, Level, Meta, Position, Seq, StreamName, Whose};
 
 use super::{gate, names, owner, read_only};
 use crate::app::App;
@@ -181,10 +182,10 @@ pub(crate) async fn keep_blob(app: &App, caller: &Caller, hash: Hash, bytes: u64
     let stream = names::blobs_of(&caller.principal);
     let stream = stream.filter(|_| may(app, caller, Level::Write, hash, Whose::Someone(&caller.principal)));
     let stream = stream.ok_or_else(|| read_only("what is stored here"))?;
-    let payload = Json::of(&serde_json::json!({ "hash": hash, "bytes": bytes }));
     let meta = Meta::new(&serde_json::json!({ "actor": caller.principal }).to_string());
     let bug = |_| Error::bad("the event cannot be written", "use a shorter name");
-    let event = NewEvent::new("blob.stored".parse().map_err(|_| bug(()))?, payload.as_str().to_owned())
+    let payload = BlobStored { hash, bytes }.encode().map_err(|_| bug(()))?;
+    let event = NewEvent::new(BlobStored::kind(), payload)
         .with_meta(meta.map_err(|_| bug(()))?)
         .with_refs(vec![hash]);
     let key = hash.to_string().parse().map_err(|_| bug(()))?;

@@ -8,8 +8,8 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_engine::{Address, Approval, AskedAfter, DamagedSession};
+use weir_events::{RunsAs, Scope};
 use weir_journal::{ListAfter, Listed, Status};
-use weir_kernel::{RunsAs, Scope};
 use weir_types::{BranchId, BranchName, CallId, Seq, StreamName};
 
 use super::page::{cursor, limit, place};
@@ -378,12 +378,12 @@ impl Deciding {
         let events = self.app.journal.read(&address.branch_id(), Seq(seq.0.saturating_sub(1)), 1).await?;
         let body = events
             .first()
-            .and_then(|event| weir_kernel::Body::decode(&event.kind, &event.payload).ok().flatten());
+            .and_then(|event| weir_events::Body::decode(&event.kind, &event.payload).ok().flatten());
         match body {
-            Some(weir_kernel::Body::ApprovalGranted(body)) => {
+            Some(weir_events::Body::ApprovalGranted(body)) => {
                 Ok(Json(decided(body.call, "approved", address, seq)))
             }
-            Some(weir_kernel::Body::ApprovalDenied(body)) => {
+            Some(weir_events::Body::ApprovalDenied(body)) => {
                 Ok(Json(decided(body.call, "denied", address, seq)))
             }
             _ => Err(Error::missing("call")),

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_engine::{Address, Engine, EngineError};
-use weir_kernel::Allowance;
+use weir_events::Allowance;
 use weir_types::{NanoUsd, Seq, Who};
 
 use super::content::Content;

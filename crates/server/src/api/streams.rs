@@ -11,9 +11,10 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_engine::EngineError;
+use weir_events::is_reserved_kind;
 use weir_journal::lines::Positions;
 use weir_journal::{Expected, Key, NewEvent, PAYLOAD_MAX, Part};
-use weir_types::{BranchId, BranchName, Hash, Kind, Level, Meta, Seq, is_reserved_kind};
+use weir_types::{BranchId, BranchName, Hash, Kind, Level, Meta, Seq};
 
 use super::BranchQuery;
 use super::events::{EventsQuery, EventsView};

@@ -9,10 +9,10 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use futures_util::StreamExt;
-use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
+use weir_events::{Payload, TokenIssued, TokenRevoked};
 use weir_journal::{Journal, NewEvent, PAGE_MAX, ReadError, mint, now};
-use weir_types::{BranchId, Event, Hash, Kind, Meta, Seq, Timestamp};
+use weir_types::{BranchId, Event, Hash, Meta, Seq, Timestamp};
 
 use super::{Admitted, Caller, Standing, caller, from_now};
 
@@ -28,38 +28,11 @@ const RANDOM_BYTES: usize = 32;
 /// How long to wait before a stream that broke off is followed again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// A token was made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Issued {
-    /// What it is called by.
-    pub id: String,
-    /// The SHA-256 of it.
-    pub hash: Hash,
-    /// Whom it is for.
-    pub principal: String,
-    /// The groups they come with.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub groups: Vec<String>,
-    /// What it is for, in words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// When it ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires: Option<Timestamp>,
-}
-
-/// A token does not count any more.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Revoked {
-    /// Which.
-    pub id: String,
-}
-
 /// What is known about a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     /// As it was made.
-    pub issued: Issued,
+    pub issued: TokenIssued,
     /// When that was.
     pub at: Timestamp,
     /// When it was revoked.
@@ -115,14 +88,14 @@ pub fn issue(
     groups: &[String],
     name: Option<String>,
     expires: Option<Timestamp>,
-) -> Result<(weir_types::Secret, Issued), IssueError> {
+) -> Result<(weir_types::Secret, TokenIssued), IssueError> {
     let Caller { principal, groups } =
         caller(principal.to_owned(), groups.iter().map(String::as_str)).map_err(IssueError::Claims)?;
     let mut random = [0; RANDOM_BYTES];
     getrandom::fill(&mut random).map_err(|error| IssueError::Random(error.to_string()))?;
     let token = format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(random));
     let hash = Hash::of(token.as_bytes());
-    let issued = Issued { id: mint().to_string(), hash, principal, groups, name, expires };
+    let issued = TokenIssued { id: mint().to_string(), hash, principal, groups, name, expires };
     Ok((weir_types::Secret::new(token), issued))
 }
 
@@ -130,12 +103,11 @@ pub fn issue(
 ///
 /// # Errors
 /// When it cannot be put into words.
-pub fn event(body: &impl Serialize, kind: &str, actor: &str) -> Result<NewEvent, IssueError> {
+pub fn event<P: Payload>(body: &P, actor: &str) -> Result<NewEvent, IssueError> {
     let wrong = |_| IssueError::Claims("what cannot be written down");
-    let payload = serde_json::to_vec(body).map_err(|_| wrong(()))?;
+    let payload = body.encode().map_err(|_| wrong(()))?;
     let meta = Meta::new(&serde_json::json!({ "actor": actor }).to_string()).map_err(|_| wrong(()))?;
-    let kind: Kind = kind.parse().map_err(|_| wrong(()))?;
-    Ok(NewEvent::new(kind, payload).with_meta(meta))
+    Ok(NewEvent::new(P::kind(), payload).with_meta(meta))
 }
 
 impl Tokens {
@@ -198,7 +170,7 @@ impl Tokens {
     pub(super) fn admitted(&self, token: &str) -> Option<Admitted> {
         let state = self.0.state.read().unwrap_or_else(PoisonError::into_inner);
         let known = state.by_hash.get(&Hash::of(token.as_bytes()))?;
-        let Issued { hash, principal, groups, expires, .. } = &known.issued;
+        let TokenIssued { hash, principal, groups, expires, .. } = &known.issued;
         let left = expires.map(|expires| expires.as_micros().saturating_sub(now().as_micros()));
         if known.revoked.is_some() || left.is_some_and(|left| left <= 0) {
             return None;
@@ -237,14 +209,14 @@ impl Tokens {
         }
         state.seq = event.seq;
         match event.kind.as_str() {
-            "token.issued" => {
-                let Ok(issued) = serde_json::from_slice::<Issued>(&event.payload) else { return };
+            TokenIssued::KIND => {
+                let Ok(issued) = serde_json::from_slice::<TokenIssued>(&event.payload) else { return };
                 state.ids.insert(issued.id.clone(), issued.hash);
                 let known = Known { at: event.ts, revoked: None, issued };
                 state.by_hash.insert(known.issued.hash, known);
             }
-            "token.revoked" => {
-                let Ok(Revoked { id }) = serde_json::from_slice(&event.payload) else { return };
+            TokenRevoked::KIND => {
+                let Ok(TokenRevoked { id }) = serde_json::from_slice(&event.payload) else { return };
                 let Some(hash) = state.ids.get(&id).copied() else { return };
                 if let Some(known) = state.by_hash.get_mut(&hash) {
                     known.revoked.get_or_insert(event.ts);

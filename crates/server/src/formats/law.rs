@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use weir_events::{Body, Limit, Parked};
 use weir_journal::lines::{Positions, to_view};
 use weir_journal::{mint, mint_run, now};
-use weir_kernel::{Body, Limit, Parked};
 use weir_models::Channel;
 use weir_types::{Block, CallId, Event, Hash, Json, Position, Seq, StopReason, Usage};
 
@@ -29,7 +29,7 @@ fn event(seq: u64, kind: &str, payload: impl Into<Bytes>) -> Item {
         kind,
         payload_hash: Hash::of(&payload),
         payload,
-        meta: weir_kernel::About::default().encode().unwrap(),
+        meta: weir_events::About::default().encode().unwrap(),
         refs: vec![Hash::of(b"blob")],
         chain: Hash::of(b"chain"),
     };

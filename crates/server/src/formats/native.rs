@@ -1,8 +1,8 @@
 //! `native`: every event as it is in the journal, pieces of answers as they are said, and in the end why it ends.
 
 use serde::Serialize;
+use weir_events::{Body, Payload, TextDelta};
 use weir_journal::lines::{Positions, to_view};
-use weir_kernel::Body;
 use weir_types::{Seq, StopReason};
 
 use super::Encoder;
@@ -57,7 +57,7 @@ impl Encoder for Native {
             }
             Item::Piece(piece) => {
                 let delta = Delta {
-                    kind: "text.delta",
+                    kind: TextDelta::KIND,
                     request: piece.request,
                     attempt: piece.attempt,
                     offset: piece.offset,

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use weir_kernel::{AskedBecause, Body, Outcome};
+use weir_events::{AskedBecause, Body};
 use weir_models::Channel;
-use weir_types::{Block, CallId, FailureClass, Json, Seq, StopReason, Timestamp, Usage};
+use weir_types::{Block, CallId, FailureClass, Json, Outcome, Seq, StopReason, Timestamp, Usage};
 
 use super::Problem;
 use crate::stream::{Asked, End, Item, Piece};

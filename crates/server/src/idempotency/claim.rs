@@ -7,22 +7,19 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 use weir_engine::{Address, Standing};
+use weir_events::{About, Payload, RequestAnswered, RequestReceived, RequestReleased, RequestTaken};
 use weir_journal::{AppendError, NewEvent, PAGE_MAX, Part};
-use weir_kernel::About;
 use weir_types::{Event, EventId, Hash, Meta, OwnerId, Position, Seq};
 
-use super::{ANSWERED, Answered, Claim, RECEIVED, Received, branch, event, under_way};
+use super::{Claim, branch, event, under_way};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;
 
-const TAKEN: &str = "request.taken";
-const RELEASED: &str = "request.released";
-
 /// What becomes of a request.
 pub(super) enum Found {
     /// It was answered before.
-    Answer(Answered),
+    Answer(RequestAnswered),
     /// It is to be handled here.
     Claim(Claim),
 }
@@ -35,11 +32,11 @@ pub(super) async fn claim(
     app: &App,
     caller: &Caller,
     name: Hash,
-    received: &Received,
+    received: &RequestReceived,
 ) -> Result<Found, Error> {
     let (me, branch) = (app.engine.owners().me(), branch()?);
     let meta = Meta::new(&json!({ "actor": caller.principal, "owner": me }).to_string());
-    let new = event(RECEIVED, received, &About::default())?.with_meta(meta.map_err(|_| Error::bug())?);
+    let new = event(received, &About::default())?.with_meta(meta.map_err(|_| Error::bug())?);
     let id = new.id();
     let Some(known) = append(app, name.to_string(), new).await?.map_err(|()| key_reused())? else {
         return Ok(Found::Claim(Claim { event: id, name, is_repeated: false, led_to: Default::default() }));
@@ -58,7 +55,7 @@ pub(super) async fn claim(
             return Err(under_way());
         }
         let about = about(caller, first.id);
-        let taken = event(TAKEN, &json!({ "owner": me }), &about)?;
+        let taken = event(&RequestTaken { owner: Some(me) }, &about)?;
         let times = history.taken;
         if append(app, format!("{name}:{times}"), taken).await?.is_err() {
             return Err(under_way());
@@ -73,7 +70,7 @@ pub(super) async fn claim(
 /// Writes down that nobody handles a request any more, though it has no answer that is kept: whoever repeats it may do so anywhere.
 pub(super) async fn release(app: &App, caller: &Caller, claim: &Claim) {
     let released = async {
-        let event = event(RELEASED, &json!({}), &about(caller, claim.event))?;
+        let event = event(&RequestReleased {}, &about(caller, claim.event))?;
         Ok::<_, Error>(app.journal.append(vec![Part::new(branch()?, vec![event])]).await?)
     };
     if let Err(error) = released.await {
@@ -123,7 +120,7 @@ struct History {
     /// How often it was taken over.
     taken: u64,
     /// What it was answered with.
-    answer: Option<Answered>,
+    answer: Option<RequestAnswered>,
     /// What it has led to.
     led_to: Vec<Event>,
 }
@@ -155,12 +152,12 @@ impl History {
             return Ok(());
         }
         match event.kind.as_str() {
-            TAKEN => {
-                let owned: Owned = serde_json::from_slice(&event.payload).map_err(|_| Error::bug())?;
-                (self.owner, self.taken) = (owned.owner, self.taken + 1);
+            RequestTaken::KIND => {
+                let taken: RequestTaken = serde_json::from_slice(&event.payload).map_err(|_| Error::bug())?;
+                (self.owner, self.taken) = (taken.owner, self.taken + 1);
             }
-            RELEASED => self.owner = None,
-            ANSWERED => {
+            RequestReleased::KIND => self.owner = None,
+            RequestAnswered::KIND => {
                 self.answer = Some(serde_json::from_slice(&event.payload).map_err(|_| Error::bug())?);
             }
             _ => {}
@@ -176,7 +173,7 @@ mod tests {
 
     async fn claimed(app: &App, n: u32) -> Result<Found, u16> {
         let (name, body) = (Hash::of(&n.to_be_bytes()), Hash::of(b"body"));
-        let received = Received::new("/x".to_owned(), body, None);
+        let received = super::super::received("/x".to_owned(), body, None);
         claim(app, &ada(), name, &received).await.map_err(|error| error.status.as_u16())
     }
 

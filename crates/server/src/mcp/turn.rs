@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use weir_engine::{Address, Approval, ApprovalError, Engine, EngineError, Outcome, Update, Updates};
-use weir_kernel::{Body, RunsAs};
+use weir_events::{Body, RunsAs};
 use weir_mcp::serving::{Ask, Asking, Given, Incoming, Progress, Refusal};
 use weir_types::{Block, CallId, Seq, StopReason, Usage};
 

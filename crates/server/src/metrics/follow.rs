@@ -5,8 +5,11 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use serde::Deserialize;
 use weir_engine::stop_of;
+use weir_events::{
+    AssistantMessage, Body, ContextCompacted, ModelFailed, Payload, RunCancelled, RunErrored, RunFinished,
+    RunParked,
+};
 use weir_journal::ReadError;
-use weir_kernel::Body;
 use weir_types::{Kind, NanoUsd, Position, Usage};
 
 use super::Metrics;
@@ -53,12 +56,12 @@ async fn go_on(app: &App, counted: &mut Option<Position>) -> Result<(), ReadErro
 fn count(metrics: &Metrics, kind: &Kind, payload: &[u8]) {
     match kind.as_str() {
         // What was said is not read for what it cost. What brought no answer was paid for as well.
-        "assistant.message" | "model.failed" | "context.compacted" => {
+        AssistantMessage::KIND | ModelFailed::KIND | ContextCompacted::KIND => {
             if let Ok(Spent { usage, cost }) = serde_json::from_slice(payload) {
                 metrics.spent(usage, cost);
             }
         }
-        "run.finished" | "run.errored" | "run.cancelled" | "run.parked" => {
+        RunFinished::KIND | RunErrored::KIND | RunCancelled::KIND | RunParked::KIND => {
             if let Ok(Some(body)) = Body::decode(kind, payload)
                 && let Some(reason) = stop_of(&body)
             {

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt;
 use weir_engine::{Address, EngineError, Update, Updates};
+use weir_events::{About, Body, Payload, RunStarted};
 use weir_journal::OfKind;
-use weir_kernel::{About, Body, kind};
 use weir_types::{Block, Event, Purpose, RunId, Seq};
 
 use super::respond::Leave;
@@ -161,7 +161,7 @@ pub(crate) async fn locate(app: &App, address: &Address, run: RunId) -> Result<B
         _ => false,
     };
     let branch = address.branch_id();
-    let mut pages = OfKind::new(&*app.journal, &branch, kind("run.started"));
+    let mut pages = OfKind::new(&*app.journal, &branch, RunStarted::kind());
     while let Some(page) = pages.next().await? {
         if let Some(event) = page.iter().find(|event| is_it(event)) {
             let (address, started) = (address.clone(), event.seq);

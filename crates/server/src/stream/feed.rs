@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_engine::{Address, Engine, EngineError, LiveDelta, Update, Updates};
+use weir_events::{Body, ModelRequested};
 use weir_journal::{Journal, PAGE_MAX, ReadError};
-use weir_kernel::{Body, ModelRequested};
 use weir_models::Channel;
 use weir_types::{Event, Purpose, RunId, Seq};
 
@@ -412,7 +412,7 @@ mod tests {
         let events = told.map(|(kind, payload)| {
             let kind = kind.parse().unwrap();
             let payload = payload.to_string();
-            let is_ours = weir_types::is_reserved_kind(&kind);
+            let is_ours = weir_events::is_reserved_kind(&kind);
             assert_eq!(Body::decode(&kind, payload.as_bytes()).unwrap().is_some(), is_ours, "{kind}");
             NewEvent::new(kind, payload)
         });

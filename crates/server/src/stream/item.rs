@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_kernel::{Body, Parked};
+use weir_events::{Body, Parked};
 use weir_models::Channel;
 use weir_types::{CallId, Event, Seq};
 

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use weir_kernel::{About, Body, Parked};
+use weir_events::{About, Body, Parked};
 use weir_types::{CallId, Event, Hash, RunId, SessionId, Timestamp};
 
 /// How far a run is.
@@ -55,7 +55,7 @@ impl Progress {
                         *call = Call::Open;
                     }
                 }
-                if resumed.reason == weir_kernel::ResumeReason::Asked {
+                if resumed.reason == weir_events::ResumeReason::Asked {
                     self.parked = None;
                 }
             }

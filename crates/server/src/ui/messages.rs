@@ -2,7 +2,7 @@
 //! the agent thought, nothing is believed.
 
 use serde::Deserialize;
-use weir_kernel::RunsAs;
+use weir_events::RunsAs;
 use weir_types::{Block, CallId, Message, Role};
 
 use crate::decisions::RunsAsWord;

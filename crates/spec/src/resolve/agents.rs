@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_types::{REFUSABLE_KINDS, Wire, is_refusable_kind};
+use weir_events::{is_refusable_kind, refusable_kinds};
+use weir_types::Wire;
 
 use super::{Check, PROJECT_FILE};
 use crate::agent::{SkillRef, ToolEntry, ToolSource, builtin_names};
@@ -169,7 +170,10 @@ fn hook_kind(check: &mut Check<'_>, kind: &Spanned<String>) {
         "no hook is asked about `{}`: what happened or was decided stays so, and nobody is kept from stopping something",
         kind.value
     );
-    let help = format!("remove it; of our own kinds, these can be refused: {}", REFUSABLE_KINDS.join(", "));
+    let help = format!(
+        "remove it; of our own kinds, these can be refused: {}",
+        refusable_kinds().collect::<Vec<_>>().join(", ")
+    );
     check.add("spec::hook-kind", PROJECT_FILE, kind, message, help);
 }
 

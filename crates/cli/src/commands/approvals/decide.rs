@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use weir_engine::{Address, Answered, Approval, ApprovalError, EngineError, Pretence};
-use weir_kernel::{ApprovalDenied, ApprovalGranted, Scope};
+use weir_events::{ApprovalDenied, ApprovalGranted, Scope};
 use weir_types::{BranchName, CallId, Explain, Fault, Hash, Json, Seq, SessionId};
 
 use super::which;

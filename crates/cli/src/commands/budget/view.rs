@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use weir_engine::{Balance, amount};
-use weir_kernel::{Allowance, Amount, Limit};
+use weir_events::{Allowance, Amount, Limit};
 
 use crate::show::thousands;
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use weir_engine::{Approval, Engine, Pretence};
-use weir_kernel::{ApprovalDenied, ApprovalGranted, Scope};
+use weir_events::{ApprovalDenied, ApprovalGranted, Scope};
 use weir_types::{CallId, Explain, Fault, Json};
 
 use super::Chat;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use weir_engine::{Address, Said};
+use weir_events::SessionUpdated;
 use weir_journal::now;
-use weir_kernel::SessionUpdated;
 use weir_types::{Block, BranchName, Explain, Fault, Json, Seq, SessionId};
 
 use crate::args;

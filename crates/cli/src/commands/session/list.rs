@@ -3,9 +3,9 @@
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use weir_engine::{Address, conversation};
+use weir_events::{Body, Payload, SessionCreated, UserMessage};
 use weir_journal::{Journal, ListFilter, Listed, Status};
-use weir_kernel::{Body, kind};
-use weir_types::{BranchName, Seq, SessionId, Timestamp, Usage};
+use weir_types::{BranchName, Kind, Seq, SessionId, Timestamp, Usage};
 
 use crate::commands::Context;
 use crate::damaged::end_of_list;
@@ -201,11 +201,11 @@ impl Beginning {
     /// As far as it can be read: what is damaged is told elsewhere. Any number of events may stand before the first message, such
     /// as the files that a session begins with.
     async fn read(journal: &impl Journal, address: &Address) -> Self {
-        let parent = match first_of(journal, address, "session.created").await {
+        let parent = match first_of(journal, address, SessionCreated::kind()).await {
             Some(Body::SessionCreated(created)) => created.parent,
             _ => None,
         };
-        let subject = match first_of(journal, address, "user.message").await {
+        let subject = match first_of(journal, address, UserMessage::kind()).await {
             Some(Body::UserMessage(said)) => {
                 let text = conversation::words(&said.content);
                 let words: Vec<&str> = text.split_whitespace().take(SUBJECT_WORDS_MAX).collect();
@@ -219,8 +219,8 @@ impl Beginning {
 }
 
 /// The first event of a kind, if it can be read.
-async fn first_of(journal: &impl Journal, address: &Address, name: &'static str) -> Option<Body> {
-    let page = journal.by_kind(&address.branch_id(), &kind(name), Seq(0), 1).await.ok()?;
+async fn first_of(journal: &impl Journal, address: &Address, kind: Kind) -> Option<Body> {
+    let page = journal.by_kind(&address.branch_id(), &kind, Seq(0), 1).await.ok()?;
     let event = page.first()?;
     Body::decode(&event.kind, &event.payload).ok().flatten()
 }

@@ -1,7 +1,8 @@
 //! `weir session resume`.
 
 use weir_engine::{Address, Outcome as Came, StopReason};
-use weir_kernel::{Allowance, CallState, Session};
+use weir_events::Allowance;
+use weir_kernel::{CallState, Session};
 
 use crate::budget;
 use crate::commands::Context;

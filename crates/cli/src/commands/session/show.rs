@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use weir_engine::{Address, Outcome as Came, Rebuilt, StopReason};
+use weir_events::{Body, LeftOut, ModelRequested, Payload, RunStarted};
 use weir_journal::{Journal, OfKind, Status};
-use weir_kernel::{Body, LeftOut, Session, kind};
+use weir_kernel::Session;
 use weir_types::{
     BranchId, BranchName, Explain, Fault, Hash, Json, Kind, Purpose, Seq, SessionId, TimeError, Timestamp,
     Usage,
@@ -175,7 +176,7 @@ async fn show(host: &Host, address: &Address, out: &mut Out) -> Outcome {
     let began = first.first().map_or(session.ts, |event| event.ts);
     let branches = host.journal.branches(&branch.stream).await?;
     let branches: Vec<String> = branches.into_iter().map(|branch| branch.name.to_string()).collect();
-    let runs = count(&*host.journal, &branch, kind("run.started")).await?;
+    let runs = count(&*host.journal, &branch, RunStarted::kind()).await?;
     let (requests, left_out) = requests(&*host.journal, &branch).await?;
     let runner = host.engine.runner(address).await?;
     let calls = overview::open_calls(&session);
@@ -238,7 +239,7 @@ fn status_words(session: &Session, runner: Option<Option<u32>>) -> String {
 
 /// How many requests for an answer or a summary there were, and what the newest one for an answer left out.
 async fn requests(journal: &impl Journal, branch: &BranchId) -> Outcome<(u64, Option<LeftOut>)> {
-    let mut pages = OfKind::new(journal, branch, kind("model.requested"));
+    let mut pages = OfKind::new(journal, branch, ModelRequested::kind());
     let (mut count, mut left_out) = (0, None);
     while let Some(page) = pages.next().await? {
         count += page.len() as u64;

@@ -2,9 +2,9 @@
 
 use regex::Regex;
 use weir_engine::{Outcome, StopReason};
-use weir_kernel::{Body, Verdict};
+use weir_events::Body;
 use weir_spec::{Diagnostic, Expect, ExpectedCall, Span, Step};
-use weir_types::{CallId, Json, NanoUsd};
+use weir_types::{CallId, Json, NanoUsd, Verdict};
 
 use crate::show::shorten;
 

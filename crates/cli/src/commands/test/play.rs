@@ -15,9 +15,10 @@ use weir_engine::{
     Address, Agents, Engine, Explained, LockFiles, New, Options, Runnable, Said, Setup, SnapshotSeal,
     provision, recorded,
 };
+use weir_events::Body;
 use weir_journal::transfer::{self, ImportError};
 use weir_journal::{Journal, MemoryJournal, PAGE_MAX};
-use weir_kernel::{Agent, Body};
+use weir_kernel::Agent;
 use weir_models::{Model, Recorded, Replay};
 use weir_spec::{Diagnostic, Scenario, TestModel, TestSpec};
 use weir_types::{Block, BranchId, Explain, Fault, Hash, NanoUsd, Seq, SessionId, Wire};

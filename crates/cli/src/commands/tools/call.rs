@@ -11,11 +11,12 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use weir_engine::conversation::words;
 use weir_engine::{Address, Agents, AsksFirst, Explained, New, Runnable, Said};
+use weir_events::{Body, Payload, ToolCompleted, ToolDecided, ToolFailed};
 use weir_journal::{Journal, OfKind, PAYLOAD_MAX};
-use weir_kernel::{Body, Outcome as Effected, ToolCompleted, ToolDecided, ToolFailed, kind};
 use weir_models::{Recorded, Replay};
 use weir_types::{
-    Answer, Block, CallId, Explain, Fault, GateStep, Hash, Json, SessionId, Stop, Usage, View, Wire,
+    Answer, Block, CallId, Explain, Fault, GateStep, Hash, Json, Outcome as Effected, SessionId, Stop, Usage,
+    View, Wire,
 };
 
 use crate::agents::ProjectAgents;
@@ -208,8 +209,8 @@ async fn call(args: &CallArgs, host: &Host, context: &mut Context) -> Outcome {
 async fn became(journal: &dyn Journal, address: &Address) -> Outcome<Became> {
     let mut became = Became::default();
     let branch = address.branch_id();
-    for name in ["tool.decided", "tool.completed", "tool.failed"] {
-        let mut pages = OfKind::new(journal, &branch, kind(name));
+    for kind in [ToolDecided::kind(), ToolCompleted::kind(), ToolFailed::kind()] {
+        let mut pages = OfKind::new(journal, &branch, kind);
         while let Some(page) = pages.next().await? {
             for event in page {
                 match Body::decode(&event.kind, &event.payload) {

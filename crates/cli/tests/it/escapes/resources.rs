@@ -316,7 +316,8 @@ async fn check_both(one: &Resource, other: &Resource) {
     let [first, second] = [one, other].map(|resource| program(resource, PROCESSES / 2, &marker));
     let ran = lab.try_run(&format!("{first} & {second} & wait"), DEADLINE / 2).await.unwrap();
     let said = format!("{} and {}: {ran:?} {}", one.name, other.name, ran.stderr.text());
-    let stops = [one, other].iter().filter_map(|resource| match resource.fate {
+    let both = [one, other];
+    let stops = both.iter().filter_map(|resource| match resource.fate {
         Fate::Stopped(stop) => Some(stop),
         Fate::AtMost(_) => None,
     });

@@ -1,5 +1,6 @@
 //! What the engine does about a decision, and what the world does about the engine.
 
+use weir_events::*;
 use weir_kernel::compact::{self, Plan};
 use weir_kernel::*;
 use weir_types::*;

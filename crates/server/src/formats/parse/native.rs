@@ -4,8 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use weir_events::{Payload, TextDelta, is_reserved_kind};
 use weir_models::sse::Frame;
-use weir_types::{Json, is_reserved_kind};
+use weir_types::Json;
 
 use super::left_out::Out;
 use super::{Heard, Recorded};
@@ -38,7 +39,7 @@ pub(super) fn read(frame: &Frame, heard: &mut Out<'_>) -> Result<(), String> {
     let line: Line = serde_json::from_str(&frame.data).map_err(|error| error.to_string())?;
     let is_event = line.payload.is_some() || line.payload_base64.is_some();
     match line.kind.as_str() {
-        "text.delta" if !is_event => {
+        TextDelta::KIND if !is_event => {
             let delta = line.delta.ok_or("a piece without its text")?;
             match line.channel.as_deref() {
                 _ if delta.is_empty() => {}

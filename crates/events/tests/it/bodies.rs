@@ -1,13 +1,13 @@
-//! Random payloads of every kind. Ids come from small pools, so that events refer to one another now and then.
+//! Random payloads of every kind, for the tests of this crate and of the kernel. Ids come from small pools, so that
+//! events refer to one another now and then.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
-use weir_kernel::*;
+use weir_events::*;
 use weir_types::*;
 
 /// One strategy for each kind, in the order of [`Body::KINDS`].
@@ -17,26 +17,6 @@ pub(crate) fn of_every_kind() -> Vec<BoxedStrategy<Body>> {
     all.extend(tool_kinds());
     all.extend(other_kinds());
     all
-}
-
-/// A payload of any kind, more often of one that a conversation is made of.
-pub(crate) fn any_body() -> impl Strategy<Value = Body> {
-    let weight = |kind: &str| match kind {
-        "user.message" | "run.started" | "model.requested" | "assistant.message" => 10,
-        "tool.requested" | "tool.completed" | "context.compacted" => 5,
-        _ => 1,
-    };
-    let weights = Body::KINDS.iter().map(|kind| weight(kind));
-    proptest::strategy::Union::new_weighted(weights.zip(of_every_kind()).collect())
-}
-
-pub(crate) fn about() -> impl Strategy<Value = About> {
-    let fields = (option::of(text()), option::of(run()), option::of(any::<u32>()), option::of(event()));
-    let times = (option::of(any::<u64>()), option::of(any::<u64>()));
-    (fields, option::of(text()), times).prop_map(|(fields, trace, (duration_ms, held_us))| {
-        let (actor, run, iteration, causation) = fields;
-        About { actor, run, iteration, causation, trace, duration_ms, held_us }
-    })
 }
 
 macro_rules! body {
@@ -260,7 +240,7 @@ fn tool_kinds() -> Vec<BoxedStrategy<Body>> {
             input_hash: hash(),
             input: option::of(json()),
             scope: select(vec![Scope::Once, Scope::Session]),
-            runs: option::of(prop_oneof![Just(weir_kernel::RunsAs::Live), Just(weir_kernel::RunsAs::DryRun)]),
+            runs: option::of(prop_oneof![Just(RunsAs::Live), Just(RunsAs::DryRun)]),
         }),
         body!(ApprovalDenied { call: call(), by: text(), groups: texts(), message: option::of(text()) }),
         body!(ApprovalExpired { call: call() }),
@@ -494,7 +474,7 @@ fn class() -> impl Strategy<Value = FailureClass> {
     select(FailureClass::ALL.to_vec())
 }
 
-fn run() -> impl Strategy<Value = RunId> {
+pub(crate) fn run() -> impl Strategy<Value = RunId> {
     (0..3u128).prop_map(RunId::from_u128)
 }
 
@@ -506,15 +486,6 @@ fn session() -> impl Strategy<Value = SessionId> {
     any::<u128>().prop_map(SessionId::from_u128)
 }
 
-fn event() -> impl Strategy<Value = EventId> {
+pub(crate) fn event() -> impl Strategy<Value = EventId> {
     any::<u128>().prop_map(EventId::from_u128)
-}
-
-/// A value that a strategy makes, to look at.
-pub(crate) fn sample<T: Debug>(
-    strategy: &impl Strategy<Value = T>,
-    runner: &mut proptest::test_runner::TestRunner,
-) -> T {
-    use proptest::strategy::ValueTree;
-    strategy.new_tree(runner).unwrap().current()
 }

@@ -45,7 +45,7 @@ impl About {
     }
 
     /// What stored meta says about [`About::held_us`] alone: it is asked of every event.
-    pub(crate) fn held_us_of(meta: &Meta) -> Option<u64> {
+    pub fn held_us_of(meta: &Meta) -> Option<u64> {
         // In a text the quotes would have a backslash before them.
         let (_, rest) = meta.as_str().split_once(r#""held_us":"#)?;
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
