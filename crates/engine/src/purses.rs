@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Mutex as Turns;
-use weir_journal::{Appended, Journal, NewEvent, OfKind, PAGE_MAX, Part, ReadError, StreamSummary};
+use weir_journal::{Appended, Journal, NewEvent, PAGE_MAX, Part, ReadError, StreamSummary, newest_of_kind};
 use weir_kernel::{About, Allowance, Amount, Body, BudgetCarried, Purse, Short, kind};
 use weir_types::{BranchId, Event, EventId, PAYLOAD_INLINE_MAX, Seq, StreamName};
 
@@ -21,10 +21,6 @@ const KNOWN_MAX: usize = 1_024;
 
 /// The largest `budget.carried`. Some thousands of calls would have to be under way at once; then readers read more.
 const CARRIED_BYTES_MAX: usize = 16 * PAYLOAD_INLINE_MAX;
-
-/// In how many of the newest events the newest `budget.carried` is looked for first, and how many are looked at together.
-const LOOKED_FIRST: u64 = 512;
-const LOOKED_AT_ONCE: usize = 8;
 
 /// The purses that this process knows.
 pub(crate) struct Purses {
@@ -277,31 +273,11 @@ fn carried(event: &Event) -> Option<BudgetCarried> {
     }
 }
 
-/// The state with the most events of those that `budget.carried` says. It is looked for from the end of the stream, in ranges
-/// that grow: usually there is one in the first.
+/// The newest state that a `budget.carried` says.
 async fn newest_carried(journal: &dyn Journal, branch: &BranchId) -> Result<Option<Purse>, ReadError> {
     let Some(head) = journal.head(branch).await? else { return Ok(None) };
-    let (mut newest, mut until, mut range) = (None::<Purse>, head.seq, LOOKED_FIRST);
-    while until > Seq(0) {
-        let after = Seq(until.0.saturating_sub(range));
-        let mut pages =
-            OfKind::new(journal, branch, kind(BudgetCarried::KIND)).after(after).at_once(LOOKED_AT_ONCE);
-        let mut last = after;
-        while last < until
-            && let Some(page) = pages.next().await?
-        {
-            for event in page.iter().filter(|event| event.seq <= until) {
-                let purse = carried(event).and_then(|body| Purse::carried_by(body, event.seq));
-                let best = newest.as_ref().map_or(Seq(0), |newest| newest.seq);
-                newest = purse.filter(|purse| purse.seq > best).or(newest);
-            }
-            last = page.last().map_or(until, |event| event.seq);
-        }
-        // Those before this range carry fewer events than that.
-        if newest.as_ref().is_some_and(|newest| newest.seq >= after) {
-            break;
-        }
-        (until, range) = (after, range * 4);
-    }
-    Ok(newest)
+    let purse = |event: &Event| carried(event).and_then(|body| Purse::carried_by(body, event.seq));
+    let is_ours = |event: &Event| purse(event).is_some();
+    let newest = newest_of_kind(journal, branch, &kind(BudgetCarried::KIND), head.seq, is_ours).await?;
+    Ok(newest.as_ref().and_then(purse))
 }
