@@ -133,8 +133,10 @@ impl Evidence<'_> {
         for _ in 0..REQUESTS_MAX {
             let requests = kind("model.requested");
             let asked = newest_of_kind(self.journal, self.branch, &requests, until, paid).await?;
-            // Before purses pay for anything, there is nothing that they must be told.
-            let Some(asked) = asked else { return Ok(true) };
+            let Some(asked) = asked else {
+                // Purses paid for nothing. A fork begins as if they had been told of everything.
+                return Ok(session.settled_micros == 0 || self.newest("branch.forked").await?.is_some());
+            };
             if let Some(least) = self.untold_since(&asked).await? {
                 return Ok(untold >= least);
             }
