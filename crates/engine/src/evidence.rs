@@ -1,9 +1,10 @@
 //! Whether what a snapshot says about who may do and spend what is what the events say.
 //!
-//! The seal of a snapshot keeps others from making one. This does not rely on it: whose a session is, whether it may go on, whether
-//! its run is over, what work its purses have not been told of, and what someone approved for all of it is looked up in the events,
-//! and a snapshot that says something else is dropped. Unfinished runs and open calls are never part of a snapshot. Each look-up goes
-//! by an index: what it costs does not grow with the session.
+//! The seal of a snapshot keeps others from making one. This does not rely on it: whose a session is, whether
+//! it may go on, whether its run is over, what work its purses have not been told of, and what someone
+//! approved for all of it is looked up in the events, and a snapshot that says something else is dropped.
+//! Unfinished runs and open calls are never part of a snapshot. Each look-up goes by an index: what it costs
+//! does not grow with the session.
 
 use std::fmt;
 
@@ -16,8 +17,8 @@ use weir_types::{BranchId, CallId, Event, RunId, Seq};
 
 use crate::draft::event_of;
 
-/// How many requests are looked at for the newest one at whose end purses were told something. Others were withdrawn, because
-/// purses had too little left.
+/// How many requests are looked at for the newest one at whose end purses were told something. Others were
+/// withdrawn, because purses had too little left.
 const REQUESTS_MAX: usize = 8;
 
 /// What a snapshot claims and the events do not say.
@@ -47,8 +48,8 @@ impl fmt::Display for Contradiction {
     }
 }
 
-/// What a session that is not [unfinished](Session::is_unfinished), as a snapshot has it, claims and the events do not say; nothing,
-/// if all is well.
+/// What a session that is not [unfinished](Session::is_unfinished), as a snapshot has it, claims and the
+/// events do not say; nothing, if all is well.
 pub(crate) async fn contradiction(
     journal: &dyn Journal,
     branch: &BranchId,
@@ -123,12 +124,16 @@ impl Evidence<'_> {
         Ok(false)
     }
 
-    /// Whether at least that work has still to be told to purses that was done since they were told the last time.
+    /// Whether at least that work has still to be told to purses that was done since they were told the last
+    /// time.
     async fn supports_settled(&self, session: &Session) -> Result<bool, ReadError> {
         let Some(untold) = session.totals.micros.checked_sub(session.settled_micros) else {
             return Ok(false);
         };
-        let paid = |event: &Event| matches!(body(event), Some(Body::ModelRequested(asked)) if !asked.purses.is_empty());
+        let paid = |event: &Event| match body(event) {
+            Some(Body::ModelRequested(asked)) => !asked.purses.is_empty(),
+            _ => false,
+        };
         let mut until = self.until;
         for _ in 0..REQUESTS_MAX {
             let requests = kind("model.requested");
@@ -145,9 +150,11 @@ impl Evidence<'_> {
         Ok(false)
     }
 
-    /// How much work purses were not told of since this request ended; nothing, if they were told nothing at its end.
+    /// How much work purses were not told of since this request ended; nothing, if they were told nothing at
+    /// its end.
     async fn untold_since(&self, asked: &Event) -> Result<Option<u64>, ReadError> {
-        // Work is counted in the same way whatever happened before the request, as long as it was made in a run.
+        // Work is counted in the same way whatever happened before the request, as long as it was made in a
+        // run.
         let held_us = About::decode(&asked.meta).held_us;
         let before = At { seq: Seq(asked.seq.0 - 1), ts: asked.ts, id: asked.id, held_us };
         let run = RunStarted { run: RunId::from_u128(0), trigger: Trigger::Input, lane: String::new() };

@@ -1,8 +1,9 @@
 //! The purses that this process knows: folds of their streams, remembered, and caught up by reading on.
 //!
-//! Nothing here decides: a purse is what its stream says, for every process alike. What is remembered saves reading. So does
-//! `budget.carried`, an event of the stream that says what those before it come to: who pays writes one now and then, in an append
-//! that is made anyway. Other processes may append in between; a reader goes on from the events that are in it, not from its place.
+//! Nothing here decides: a purse is what its stream says, for every process alike. What is remembered saves
+//! reading. So does `budget.carried`, an event of the stream that says what those before it come to: who pays
+//! writes one now and then, in an append that is made anyway. Other processes may append in between; a reader
+//! goes on from the events that are in it, not from its place.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +20,8 @@ use crate::error::EngineError;
 /// How many purses are remembered.
 const KNOWN_MAX: usize = 1_024;
 
-/// The largest `budget.carried`. Some thousands of calls would have to be under way at once; then readers read more.
+/// The largest `budget.carried`. Some thousands of calls would have to be under way at once; then readers
+/// read more.
 const CARRIED_BYTES_MAX: usize = 16 * PAYLOAD_INLINE_MAX;
 
 /// The purses that this process knows.
@@ -128,8 +130,8 @@ impl Purses {
         }
     }
 
-    /// Adds a `budget.carried` for each purse that these parts are about and that should have one. Only what is known now is
-    /// asked: it saves reading, and nothing waits for it.
+    /// Adds a `budget.carried` for each purse that these parts are about and that should have one. Only what
+    /// is known now is asked: it saves reading, and nothing waits for it.
     pub(crate) fn carry_along(&self, parts: &mut [Part]) {
         let mut seen = HashSet::new();
         for part in parts {
@@ -139,7 +141,7 @@ impl Purses {
             }
             let Some(turn) = self.known().get(stream).cloned() else { continue };
             let Ok(mut known) = turn.try_lock() else { continue };
-            part.events.splice(0..0, known.to_carry(self.carry_every));
+            part.events.splice(0..0, known.offer(self.carry_every));
         }
     }
 
@@ -247,9 +249,9 @@ impl Known {
         self.carried = self.carried.max(through);
     }
 
-    /// A `budget.carried` with everything that is known, if it is time for one. If nothing comes of the append that it is part of,
-    /// there is another after some more events.
-    fn to_carry(&mut self, every: u64) -> Option<NewEvent> {
+    /// A `budget.carried` with everything that is known, if it is time for one. If nothing comes of the
+    /// append that it is part of, there is another after some more events.
+    fn offer(&mut self, every: u64) -> Option<NewEvent> {
         let seq = self.purse.seq.0;
         // It grows with the reservations that it names, and is written more rarely then.
         let since = every.max(self.purse.reservations() as u64);

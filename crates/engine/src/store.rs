@@ -135,7 +135,8 @@ async fn newest_snapshot(
     let Some(session) = snapshots::newest::<Session>(journal, branch).await? else { return Ok(None) };
     if session.is_unfinished() {
         // An older version made it.
-        tracing::debug!(branch = %branch, seq = session.seq.0, "a snapshot of an unfinished run or call is ignored");
+        let seq = session.seq.0;
+        tracing::debug!(branch = %branch, seq, "a snapshot of an unfinished run or call is ignored");
         return Ok(None);
     }
     if let Some(contradiction) = evidence::contradiction(&*journal, branch, &session).await? {

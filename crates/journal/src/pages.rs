@@ -56,8 +56,8 @@ const LOOKED_FIRST: u64 = 512;
 /// How many events [`newest_of_kind`] reads at once.
 const LOOKED_AT_ONCE: usize = 16;
 
-/// The newest event of a kind up to `until` that is wanted. It is looked for from there backwards, in ranges that grow: what that
-/// takes depends on how far back it is, and not on how much happened before it.
+/// The newest event of a kind up to `until` that is wanted. It is looked for from there backwards, in ranges
+/// that grow: what that takes depends on how far back it is, and not on how much happened before it.
 ///
 /// # Errors
 /// Those of [`Journal::by_kind`].

@@ -579,7 +579,8 @@ bodies! {
         #[serde(default, skip_serializing_if = "is_false")]
         raises: bool,
     }
-    /// What the events of a purse up to one of them come to: a reader begins there instead of at the first event.
+    /// What the events of a purse up to one of them come to: a reader begins there instead of at the first
+    /// event.
     "budget.carried" BudgetCarried {
         /// The version of the fold that made it. Another version is ignored.
         version: u32,

@@ -498,8 +498,8 @@ impl Session {
         calls.iter().chain(&self.errands).any(|call| !matches!(call.state, CallState::Done(_)))
     }
 
-    /// Whether a run has not ended, or a call has not come to anything yet. What such a session may still do and spend is always
-    /// folded from its events: there are no snapshots of it.
+    /// Whether a run has not ended, or a call has not come to anything yet. What such a session may still do
+    /// and spend is always folded from its events: there are no snapshots of it.
     pub fn is_unfinished(&self) -> bool {
         self.run.is_some() || self.has_open_calls()
     }

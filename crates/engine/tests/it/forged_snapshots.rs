@@ -275,7 +275,8 @@ async fn a_forged_snapshot_gives_a_run_nothing() {
     assert_eq!((deeds(&world).await, truth.totals.model_calls), (3, 3));
 }
 
-/// How long a session has worked since its purses were told the last time is looked up: a snapshot does not shorten it.
+/// How long a session has worked since its purses were told the last time is looked up: a snapshot does not
+/// shorten it.
 #[tokio::test(start_paused = true)]
 async fn a_forged_snapshot_hides_no_work_from_a_purse() {
     let world = World::new();
@@ -303,8 +304,8 @@ async fn snapshots(world: &World, address: &Address) -> Vec<Seq> {
     stored.iter().map(|snapshot| snapshot.seq).collect()
 }
 
-/// A purse that a snapshot shows as full, or a limit as raised, is neither: purses have no snapshots, and whoever has the key has
-/// nothing from it.
+/// A purse that a snapshot shows as full, or a limit as raised, is neither: purses have no snapshots, and
+/// whoever has the key has nothing from it.
 #[tokio::test(start_paused = true)]
 async fn a_forged_snapshot_puts_nothing_into_a_purse() {
     let world = World::new();
@@ -332,8 +333,8 @@ async fn a_forged_snapshot_puts_nothing_into_a_purse() {
     let state = |settled: Amount, raised: Amount| {
         let void: [u8; 0] = [];
         let state = serde_json::json!({
-            "seq": purse.seq, "scope": purse.scope, "settled": settled, "raised": raised, "limit": purse.limit,
-            "held": {}, "void": void,
+            "seq": purse.seq, "scope": purse.scope, "settled": settled, "raised": raised,
+            "limit": purse.limit, "held": {}, "void": void,
         });
         serde_json::to_vec(&state).unwrap()
     };
