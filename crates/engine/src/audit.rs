@@ -18,9 +18,10 @@ use crate::snapshots::{SnapshotCheck, SnapshotError, SnapshotSeal};
 /// Branches folded at the same time. More would compete for the same disk and cores.
 const AT_ONCE: usize = 4;
 
-/// Folds every session and purse (of one stream, or all), and everything of which there are snapshots, and adds to `report` what
-/// attributes, snapshots and `budget.carried` say otherwise. Branches whose events cannot be read are left out: the check of the journal names them.
-/// Snapshots that are never used, because their seal does not fit or their fold is unknown, are left out, too.
+/// Folds every session and purse (of one stream, or all), and everything of which there are snapshots, and
+/// adds to `report` what attributes, snapshots and `budget.carried` say otherwise. Branches whose events
+/// cannot be read are left out: the check of the journal names them. Snapshots that are never used, because
+/// their seal does not fit or their fold is unknown, are left out, too.
 ///
 /// # Errors
 /// When the journal cannot be read for another reason than damage.

@@ -1,20 +1,27 @@
-//! Whether what a snapshot says about who may do what is what the events say.
+//! Whether what a snapshot says about who may do and spend what is what the events say.
 //!
-//! The seal of a snapshot keeps others from making one. This does not rely on it: whose a session is, whether it may go on and
-//! what someone approved for all of it is looked up in the events, and a snapshot that says something else is dropped. The calls
-//! that are open are never part of a snapshot. Each look-up goes by an index: what it costs does not grow with the session.
+//! The seal of a snapshot keeps others from making one. This does not rely on it: whose a session is, whether
+//! it may go on, whether its run is over, what work its purses have not been told of, and what someone
+//! approved for all of it is looked up in the events, and a snapshot that says something else is dropped.
+//! Unfinished runs and open calls are never part of a snapshot. Each look-up goes by an index: what it costs
+//! does not grow with the session.
 
 use std::fmt;
 
 use weir_events::{
-    About, ApprovalGranted, ApprovalRequested, Body, BranchForked, Payload, ResumeReason, Scope,
-    SessionClosed, SessionCreated, SessionHalted, SessionResumed,
+    About, ApprovalGranted, ApprovalRequested, Body, BranchForked, ModelRequested, Payload, ResumeReason,
+    RunCancelled, RunErrored, RunFinished, RunStarted, Scope, SessionClosed, SessionCreated, SessionHalted,
+    SessionResumed, Trigger,
 };
-use weir_journal::{Journal, OfKind, PAGE_MAX, ReadError};
-use weir_kernel::{Lifecycle, Session, StandingApproval};
-use weir_types::{BranchId, CallId, Event, Kind, Seq};
+use weir_journal::{Journal, OfKind, PAGE_MAX, ReadError, newest_of_kind};
+use weir_kernel::{At, Lifecycle, Session, StandingApproval};
+use weir_types::{BranchId, CallId, Event, Kind, RunId, Seq};
 
 use crate::draft::event_of;
+
+/// How many requests are looked at for the newest one at whose end purses were told something. Others were
+/// withdrawn, because purses had too little left.
+const REQUESTS_MAX: usize = 8;
 
 /// What a snapshot claims and the events do not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +32,10 @@ pub(crate) enum Contradiction {
     Lifecycle,
     /// Nobody approved such calls for the whole session.
     Standing,
-    /// There is an open call, which no snapshot holds.
-    OpenCall,
+    /// A run is not over.
+    Run,
+    /// Purses were not told of so much work.
+    Settled,
 }
 
 impl fmt::Display for Contradiction {
@@ -35,26 +44,31 @@ impl fmt::Display for Contradiction {
             Self::Created => "the session began in another way",
             Self::Lifecycle => "the session was stopped",
             Self::Standing => "the approval for the whole session was not given",
-            Self::OpenCall => "it holds an open call",
+            Self::Run => "the run is not over",
+            Self::Settled => "purses were told of less work",
         })
     }
 }
 
-/// What a session, as a snapshot has it, claims and the events do not say; nothing, if all is well.
+/// What a session that is not [unfinished](Session::is_unfinished), as a snapshot has it, claims and the
+/// events do not say; nothing, if all is well.
 pub(crate) async fn contradiction(
     journal: &dyn Journal,
     branch: &BranchId,
     session: &Session,
 ) -> Result<Option<Contradiction>, ReadError> {
-    if session.has_open_calls() {
-        return Ok(Some(Contradiction::OpenCall));
-    }
     let evidence = Evidence { journal, branch, until: session.seq };
     if !evidence.supports_beginning(session.created.as_ref()).await? {
         return Ok(Some(Contradiction::Created));
     }
     if !evidence.supports_lifecycle(&session.lifecycle).await? {
         return Ok(Some(Contradiction::Lifecycle));
+    }
+    if !evidence.supports_rest().await? {
+        return Ok(Some(Contradiction::Run));
+    }
+    if !evidence.supports_settled(session).await? {
+        return Ok(Some(Contradiction::Settled));
     }
     for standing in &session.standing {
         if !evidence.supports_standing(standing).await? {
@@ -74,7 +88,7 @@ struct Evidence<'a> {
 impl Evidence<'_> {
     /// Whether the session began like that. An import takes groups and purses away, and nothing gives them.
     async fn supports_beginning(&self, claimed: Option<&SessionCreated>) -> Result<bool, ReadError> {
-        let told = self.newest(SessionCreated::kind(), Seq(0)).await?;
+        let told = self.newest(SessionCreated::kind()).await?;
         let told = told.as_ref().and_then(|event| match body(event) {
             Some(Body::SessionCreated(told)) => Some(told),
             _ => None,
@@ -90,15 +104,73 @@ impl Evidence<'_> {
         if let Lifecycle::Closed(_) = claimed {
             return Ok(true);
         }
-        if self.newest(SessionClosed::kind(), Seq(0)).await?.is_some() {
+        if self.newest(SessionClosed::kind()).await?.is_some() {
             return Ok(false);
         }
         if let Lifecycle::Halted(_) = claimed {
             return Ok(true);
         }
-        let Some(halted) = self.newest(SessionHalted::kind(), Seq(0)).await? else { return Ok(true) };
+        let Some(halted) = self.newest(SessionHalted::kind()).await? else { return Ok(true) };
         let is_asked = |event: &Event| matches!(body(event), Some(Body::SessionResumed(resumed)) if resumed.reason == ResumeReason::Asked);
         Ok(self.first(SessionResumed::kind(), halted.seq, is_asked).await?.is_some())
+    }
+
+    /// Whether the newest run has ended.
+    async fn supports_rest(&self) -> Result<bool, ReadError> {
+        let Some(started) = self.newest(RunStarted::kind()).await? else { return Ok(true) };
+        for ends in [RunFinished::kind(), RunErrored::kind(), RunCancelled::kind(), BranchForked::kind()] {
+            if self.first(ends, started.seq, |_| true).await?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether at least that work has still to be told to purses that was done since they were told the last
+    /// time.
+    async fn supports_settled(&self, session: &Session) -> Result<bool, ReadError> {
+        let Some(untold) = session.totals.micros.checked_sub(session.settled_micros) else {
+            return Ok(false);
+        };
+        let paid = |event: &Event| match body(event) {
+            Some(Body::ModelRequested(asked)) => !asked.purses.is_empty(),
+            _ => false,
+        };
+        let mut until = self.until;
+        for _ in 0..REQUESTS_MAX {
+            let requests = ModelRequested::kind();
+            let asked = newest_of_kind(self.journal, self.branch, &requests, until, paid).await?;
+            let Some(asked) = asked else {
+                // Purses paid for nothing. A fork begins as if they had been told of everything.
+                return Ok(session.settled_micros == 0 || self.newest(BranchForked::kind()).await?.is_some());
+            };
+            if let Some(least) = self.untold_since(&asked).await? {
+                return Ok(untold >= least);
+            }
+            until = Seq(asked.seq.0.saturating_sub(1));
+        }
+        Ok(false)
+    }
+
+    /// How much work purses were not told of since this request ended; nothing, if they were told nothing at
+    /// its end.
+    async fn untold_since(&self, asked: &Event) -> Result<Option<u64>, ReadError> {
+        // Work is counted in the same way whatever happened before the request, as long as it was made in a
+        // run.
+        let held_us = About::decode(&asked.meta).held_us;
+        let before = At { seq: Seq(asked.seq.0 - 1), ts: asked.ts, id: asked.id, held_us };
+        let run = RunStarted { run: RunId::from_u128(0), trigger: Trigger::Input, lane: String::new() };
+        let mut since = Session { settled_micros: u64::MAX, ..Session::default() };
+        since.apply_body(before, &run.into());
+        while since.seq < self.until {
+            let limit = usize::try_from(self.until.0 - since.seq.0).unwrap_or(PAGE_MAX).min(PAGE_MAX);
+            let page = self.journal.read(self.branch, since.seq, limit).await?;
+            if page.is_empty() || !page.iter().all(|event| since.apply(event).is_ok()) {
+                return Ok(None);
+            }
+        }
+        let told = Some(since.settled_micros).filter(|told| *told != u64::MAX);
+        Ok(told.map(|told| since.totals.micros.saturating_sub(told)))
     }
 
     /// Whether someone approved such calls for the whole session, and nothing has ended that since.
@@ -156,18 +228,8 @@ impl Evidence<'_> {
         Ok(rule)
     }
 
-    /// The newest event of a kind that is rare in a session.
-    async fn newest(&self, kind: Kind, after: Seq) -> Result<Option<Event>, ReadError> {
-        let mut newest = None;
-        let mut pages = OfKind::new(self.journal, self.branch, kind).after(after);
-        while let Some(page) = pages.next().await? {
-            let is_last = page.last().is_none_or(|last| last.seq >= self.until);
-            newest = page.into_iter().rfind(|event| event.seq <= self.until).or(newest);
-            if is_last {
-                break;
-            }
-        }
-        Ok(newest)
+    async fn newest(&self, kind: Kind) -> Result<Option<Event>, ReadError> {
+        newest_of_kind(self.journal, self.branch, &kind, self.until, |_| true).await
     }
 
     /// The first event of a kind after another that is as wanted. It is soon found, or there are few of that kind.

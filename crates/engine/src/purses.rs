@@ -1,15 +1,16 @@
 //! The purses that this process knows: folds of their streams, remembered, and caught up by reading on.
 //!
-//! Nothing here decides: a purse is what its stream says, for every process alike. What is remembered saves reading. So does
-//! `budget.carried`, an event of the stream that says what those before it come to: who pays writes one now and then, in an append
-//! that is made anyway. Other processes may append in between; a reader goes on from the events that are in it, not from its place.
+//! Nothing here decides: a purse is what its stream says, for every process alike. What is remembered saves
+//! reading. So does `budget.carried`, an event of the stream that says what those before it come to: who pays
+//! writes one now and then, in an append that is made anyway. Other processes may append in between; a reader
+//! goes on from the events that are in it, not from its place.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Mutex as Turns;
 use weir_events::{About, Allowance, Amount, Body, BudgetCarried, Payload, Short};
-use weir_journal::{Appended, Journal, NewEvent, OfKind, PAGE_MAX, Part, ReadError, StreamSummary};
+use weir_journal::{Appended, Journal, NewEvent, PAGE_MAX, Part, ReadError, StreamSummary, newest_of_kind};
 use weir_kernel::Purse;
 use weir_types::{BranchId, Event, EventId, PAYLOAD_INLINE_MAX, Seq, StreamName};
 
@@ -20,12 +21,9 @@ use crate::error::EngineError;
 /// How many purses are remembered.
 const KNOWN_MAX: usize = 1_024;
 
-/// The largest `budget.carried`. Some thousands of calls would have to be under way at once; then readers read more.
+/// The largest `budget.carried`. Some thousands of calls would have to be under way at once; then readers
+/// read more.
 const CARRIED_BYTES_MAX: usize = 16 * PAYLOAD_INLINE_MAX;
-
-/// In how many of the newest events the newest `budget.carried` is looked for first, and how many are looked at together.
-const LOOKED_FIRST: u64 = 512;
-const LOOKED_AT_ONCE: usize = 8;
 
 /// The purses that this process knows.
 pub(crate) struct Purses {
@@ -133,8 +131,8 @@ impl Purses {
         }
     }
 
-    /// Adds a `budget.carried` for each purse that these parts are about and that should have one. Only what is known now is
-    /// asked: it saves reading, and nothing waits for it.
+    /// Adds a `budget.carried` for each purse that these parts are about and that should have one. Only what
+    /// is known now is asked: it saves reading, and nothing waits for it.
     pub(crate) fn carry_along(&self, parts: &mut [Part]) {
         let mut seen = HashSet::new();
         for part in parts {
@@ -144,7 +142,7 @@ impl Purses {
             }
             let Some(turn) = self.known().get(stream).cloned() else { continue };
             let Ok(mut known) = turn.try_lock() else { continue };
-            part.events.splice(0..0, known.to_carry(self.carry_every));
+            part.events.splice(0..0, known.offer(self.carry_every));
         }
     }
 
@@ -252,9 +250,9 @@ impl Known {
         self.carried = self.carried.max(through);
     }
 
-    /// A `budget.carried` with everything that is known, if it is time for one. If nothing comes of the append that it is part of,
-    /// there is another after some more events.
-    fn to_carry(&mut self, every: u64) -> Option<NewEvent> {
+    /// A `budget.carried` with everything that is known, if it is time for one. If nothing comes of the
+    /// append that it is part of, there is another after some more events.
+    fn offer(&mut self, every: u64) -> Option<NewEvent> {
         let seq = self.purse.seq.0;
         // It grows with the reservations that it names, and is written more rarely then.
         let since = every.max(self.purse.reservations() as u64);
@@ -278,31 +276,11 @@ fn carried(event: &Event) -> Option<BudgetCarried> {
     }
 }
 
-/// The state with the most events of those that `budget.carried` says. It is looked for from the end of the stream, in ranges
-/// that grow: usually there is one in the first.
+/// The newest state that a `budget.carried` says.
 async fn newest_carried(journal: &dyn Journal, branch: &BranchId) -> Result<Option<Purse>, ReadError> {
     let Some(head) = journal.head(branch).await? else { return Ok(None) };
-    let (mut newest, mut until, mut range) = (None::<Purse>, head.seq, LOOKED_FIRST);
-    while until > Seq(0) {
-        let after = Seq(until.0.saturating_sub(range));
-        let mut pages =
-            OfKind::new(journal, branch, BudgetCarried::kind()).after(after).at_once(LOOKED_AT_ONCE);
-        let mut last = after;
-        while last < until
-            && let Some(page) = pages.next().await?
-        {
-            for event in page.iter().filter(|event| event.seq <= until) {
-                let purse = carried(event).and_then(|body| Purse::carried_by(body, event.seq));
-                let best = newest.as_ref().map_or(Seq(0), |newest| newest.seq);
-                newest = purse.filter(|purse| purse.seq > best).or(newest);
-            }
-            last = page.last().map_or(until, |event| event.seq);
-        }
-        // Those before this range carry fewer events than that.
-        if newest.as_ref().is_some_and(|newest| newest.seq >= after) {
-            break;
-        }
-        (until, range) = (after, range * 4);
-    }
-    Ok(newest)
+    let purse = |event: &Event| carried(event).and_then(|body| Purse::carried_by(body, event.seq));
+    let is_ours = |event: &Event| purse(event).is_some();
+    let newest = newest_of_kind(journal, branch, &BudgetCarried::kind(), head.seq, is_ours).await?;
+    Ok(newest.as_ref().and_then(purse))
 }

@@ -134,6 +134,12 @@ async fn newest_snapshot(
     branch: &BranchId,
 ) -> Result<Option<Loaded>, EngineError> {
     let Some(session) = snapshots::newest::<Session>(journal, branch).await? else { return Ok(None) };
+    if session.is_unfinished() {
+        // An older version made it.
+        let seq = session.seq.0;
+        tracing::debug!(branch = %branch, seq, "a snapshot of an unfinished run or call is ignored");
+        return Ok(None);
+    }
     if let Some(contradiction) = evidence::contradiction(&*journal, branch, &session).await? {
         tracing::error!(
             branch = %branch,
@@ -199,10 +205,9 @@ fn fork_point(branches: &[Branch], branch: &BranchId, at: Seq) -> Option<BranchF
     Some(BranchForked { from: parent.branch.clone(), at, name: branch.branch.clone() })
 }
 
-/// Remembers the fold of everything up to the head. What an open call may do is always read from events: with one, nothing is
-/// remembered.
+/// Remembers the fold of everything up to the head, unless a run or a call is unfinished.
 pub(crate) async fn remember(journal: SealedJournal<'_>, branch: &BranchId, session: &Session) {
-    if !session.has_open_calls() {
+    if !session.is_unfinished() {
         snapshots::remember(journal, branch, session).await;
     }
 }

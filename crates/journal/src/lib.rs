@@ -72,7 +72,7 @@ pub use listing::{
 };
 pub use memory::MemoryJournal;
 pub use mint::{mint, mint_call, mint_owner, mint_run, mint_session, now};
-pub use pages::OfKind;
+pub use pages::{OfKind, newest_of_kind};
 pub use port::{Answer, Journal, PAGE_MAX, Tail};
 pub use snapshot::{FoldVersion, SNAPSHOT_MAX, SNAPSHOTS_KEPT, STORED_SNAPSHOTS_MAX, Snapshot};
 pub use verify::{Problem, Report, VerifyProgress, silent};

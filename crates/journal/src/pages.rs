@@ -50,6 +50,43 @@ impl<'a> OfKind<'a> {
     }
 }
 
+/// In how many events [`newest_of_kind`] looks first.
+const LOOKED_FIRST: u64 = 512;
+
+/// How many events [`newest_of_kind`] reads at once.
+const LOOKED_AT_ONCE: usize = 16;
+
+/// The newest event of a kind up to `until` that is wanted. It is looked for from there backwards, in ranges
+/// that grow: what that takes depends on how far back it is, and not on how much happened before it.
+///
+/// # Errors
+/// Those of [`Journal::by_kind`].
+pub async fn newest_of_kind(
+    journal: &dyn Journal,
+    branch: &BranchId,
+    kind: &Kind,
+    mut until: Seq,
+    is_wanted: impl Fn(&Event) -> bool,
+) -> Result<Option<Event>, ReadError> {
+    let mut range = LOOKED_FIRST;
+    while until > Seq(0) {
+        let after = Seq(until.0.saturating_sub(range));
+        let (mut newest, mut read) = (None, after);
+        let mut pages = OfKind::new(journal, branch, kind.clone()).after(after).at_once(LOOKED_AT_ONCE);
+        while read < until
+            && let Some(page) = pages.next().await?
+        {
+            read = page.last().map_or(until, |last| last.seq);
+            newest = page.into_iter().rfind(|event| event.seq <= until && is_wanted(event)).or(newest);
+        }
+        if newest.is_some() {
+            return Ok(newest);
+        }
+        (until, range) = (after, range.saturating_mul(4));
+    }
+    Ok(None)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -90,6 +127,40 @@ mod tests {
         ] {
             assert_eq!(pages(4, after, at_once).await, expected, "{at_once} after {after}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_newest_of_a_kind_is_found_however_far_back_it_is() {
+        let journal = MemoryJournal::new(Arc::new(MemoryBlobs::new()));
+        let branch = BranchId::main("lake".parse().unwrap());
+        let event = |kind: &str| NewEvent::new(kind.parse().unwrap(), "{}");
+        let made = |n: u64| if [3, 700, 701, 5_000].contains(&n) { "note.made" } else { "note.lost" };
+        let events: Vec<NewEvent> = (1..=6_000).map(|n| event(made(n))).collect();
+        journal.append(vec![Part::new(branch.clone(), events)]).await.unwrap();
+        let newest = async |kind: &str, until: u64, wanted: &dyn Fn(u64) -> bool| {
+            let kind = kind.parse().unwrap();
+            let found =
+                newest_of_kind(&journal, &branch, &kind, Seq(until), |event| wanted(event.seq.0)).await;
+            found.unwrap().map(|event| event.seq.0)
+        };
+        let any = |_: u64| true;
+        for (until, expected) in [
+            (6_000, Some(5_000)),
+            (5_000, Some(5_000)),
+            (4_999, Some(701)),
+            (701, Some(701)),
+            (700, Some(700)),
+            (699, Some(3)),
+            (3, Some(3)),
+            (2, None),
+            (0, None),
+        ] {
+            assert_eq!(newest("note.made", until, &any).await, expected, "until {until}");
+        }
+        assert_eq!(newest("note.made", 6_000, &|seq| seq % 2 == 1).await, Some(701));
+        assert_eq!(newest("note.made", 6_000, &|_| false).await, None);
+        assert_eq!(newest("note.lost", 5_000, &any).await, Some(4_999));
+        assert_eq!(newest("note.burnt", 6_000, &any).await, None);
     }
 
     #[tokio::test]

@@ -4,8 +4,9 @@
 //! included, stays within that limit; else it is void and counts nothing. So nobody has to be asked for leave: whoever appends a
 //! reservation reads on to it and knows, and two that do not fit together are told apart by their place.
 //!
-//! `budget.carried` says what the events up to one of them come to, so that a reader can begin there. For the fold it is no more
-//! than a place: what it says never changes a state that was folded from the events themselves.
+//! `budget.carried` says what the events up to one of them come to, so that a reader can begin there. For the
+//! fold it is no more than a place: what it says never changes a state that was folded from the events
+//! themselves.
 
 #[cfg(test)]
 mod tests;
@@ -51,8 +52,8 @@ pub struct Purse {
 }
 
 impl Purse {
-    /// The state that a `budget.carried` at `at` says; nothing, if another version of the fold made it, or if it speaks of events
-    /// that came after it.
+    /// The state that a `budget.carried` at `at` says; nothing, if another version of the fold made it, or if
+    /// it speaks of events that came after it.
     pub fn carried_by(body: BudgetCarried, at: Seq) -> Option<Self> {
         let BudgetCarried { version, scope, through, settled, raised, limit, held, void } = body;
         if version != BudgetCarried::VERSION || through >= at {

@@ -493,9 +493,15 @@ impl Session {
     }
 
     /// Whether a call of the newest answer, or an errand, has not come to anything yet.
-    pub fn has_open_calls(&self) -> bool {
+    fn has_open_calls(&self) -> bool {
         let calls = self.transcript.last_assistant().map_or(&[][..], |entry| &entry.calls);
         calls.iter().chain(&self.errands).any(|call| !matches!(call.state, CallState::Done(_)))
+    }
+
+    /// Whether a run has not ended, or a call has not come to anything yet. What such a session may still do
+    /// and spend is always folded from its events: there are no snapshots of it.
+    pub fn is_unfinished(&self) -> bool {
+        self.run.is_some() || self.has_open_calls()
     }
 
     /// Whether everything that is left to do is for people to do.

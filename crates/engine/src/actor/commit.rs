@@ -175,7 +175,7 @@ impl Actor {
     }
 
     pub(super) async fn take_snapshot(&mut self) {
-        if self.session.has_open_calls() {
+        if self.session.is_unfinished() {
             return;
         }
         store::remember(self.shared.journal(), &self.branch, &self.session).await;

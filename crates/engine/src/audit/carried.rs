@@ -1,5 +1,5 @@
-//! Comparing what the `budget.carried` of a purse say with the events that they speak of. Readers of a purse begin at the newest
-//! of them, so only a fold of all events finds one that says something else.
+//! Comparing what the `budget.carried` of a purse say with the events that they speak of. Readers of a purse
+//! begin at the newest of them, so only a fold of all events finds one that says something else.
 
 use weir_events::{Body, BudgetCarried, Payload};
 use weir_journal::{Journal, OfKind, PAGE_MAX, Problem, ReadError};
@@ -13,8 +13,8 @@ struct Claim {
     state: Hash,
 }
 
-/// Folds all events of a purse, and names each `budget.carried` that says something else. Those of another version of the fold
-/// are left out: they are never used.
+/// Folds all events of a purse, and names each `budget.carried` that says something else. Those of another
+/// version of the fold are left out: they are never used.
 pub(super) async fn of_purse(journal: &dyn Journal, id: &BranchId) -> Result<Vec<Problem>, ReadError> {
     let (claims, mut problems) = claims(journal, id).await?;
     let mut claims = claims.into_iter().peekable();

@@ -490,7 +490,8 @@ async fn audited(world: &World) -> Vec<Problem> {
     report.problems
 }
 
-/// What a purse comes to is written down in appends that are made anyway, and is what a process begins with that does not know it.
+/// What a purse comes to is written down in appends that are made anyway, and is what a process begins with
+/// that does not know it.
 #[tokio::test(start_paused = true)]
 async fn a_purse_with_a_long_history_is_carried() {
     let world = world(Budgets { day: calls(1_000), ..Budgets::default() });
@@ -514,7 +515,8 @@ async fn a_purse_with_a_long_history_is_carried() {
     let fold = weir_journal::FoldVersion { fold: "purse".to_owned(), version: 1 };
     assert_eq!(world.journal.snapshot(&branch, &fold).await.unwrap(), None);
     assert_eq!(audited(&world).await, []);
-    // Who does not know it begins there. Only who reads all events can tell that it is not true: that is what `weir verify` does.
+    // Who does not know it begins there. Only who reads all events can tell that it is not true: that is what
+    // `weir verify` does.
     let lie = BudgetCarried { settled: Amount::default(), through: folded.seq, ..carried[1].1.clone() };
     let lie = Body::from(lie).encode().unwrap();
     let event = weir_journal::NewEvent::new(BudgetCarried::kind(), lie);
@@ -541,7 +543,8 @@ async fn an_old_purse_is_read_from_its_first_event_and_carried() {
     assert_eq!((folded.settled.model_calls, purses(&world).await.remove(0).purse), (701, folded.clone()));
 }
 
-/// Processes take turns in any order, and at once: what each of them carries is true, also if another one has appended since.
+/// Processes take turns in any order, and at once: what each of them carries is true, also if another one has
+/// appended since.
 #[tokio::test(start_paused = true)]
 async fn what_processes_carry_is_true_whoever_appends_in_between() {
     let mut late = 0;

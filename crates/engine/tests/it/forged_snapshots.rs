@@ -6,7 +6,7 @@ use weir_engine::{
 };
 use weir_events::{Amount, ApprovalGranted, Body, Scope};
 use weir_journal::{FoldVersion, Problem, Report, Snapshot};
-use weir_kernel::{Call, CallState, Entry, FOLD_VERSION, Lifecycle, Session, StandingApproval};
+use weir_kernel::{Call, CallState, Entry, FOLD_VERSION, Lifecycle, Run, Session, Spent, StandingApproval};
 use weir_types::{BranchId, Hash, NanoUsd, Seq};
 
 use crate::approving::yes;
@@ -93,6 +93,23 @@ fn doors(truth: &Session) -> Vec<(String, Session)> {
         session.created.iter_mut().for_each(|created| created.manifest = weir_types::Hash::ZERO);
     });
     door("never begun", &|session| session.created = None);
+    door("the run is over", &|session| {
+        if session.run.take().is_some() {
+            // An open call would tell.
+            session.transcript.entries.retain(|entry| matches!(entry, Entry::User(_)));
+        }
+    });
+    let run = |change: fn(&mut Run)| move |session: &mut Session| session.run.iter_mut().for_each(change);
+    door("the run spent nothing", &run(|run| run.spent = Spent::default()));
+    door("all was given again", &run(|run| run.excused = run.spent));
+    door("the run was given more", &run(|run| run.granted.model_calls = Some(100)));
+    door("the run goes on", &run(|run| run.parked = None));
+    door(
+        "the run goes on, and spent nothing",
+        &run(|run| (run.parked, run.spent) = (None, Spent::default())),
+    );
+    door("all work was told to purses", &|session| session.settled_micros = session.totals.micros);
+    door("more work was told to purses", &|session| session.settled_micros = session.totals.micros + 1_000);
     // Whatever event is named as the one that gave it.
     for granted in std::iter::once(None).chain((0..=truth.seq.0 + 1).map(|seq| Some(Seq(seq)))) {
         for rule in ["ask", "gate", "always", "ask-first"] {
@@ -222,8 +239,71 @@ async fn an_approval_for_the_session_is_looked_up() {
     assert_eq!(deeds(&world).await, 2);
 }
 
-/// A purse that a snapshot shows as full, or a limit as raised, is neither: purses have no snapshots, and whoever has the key has
-/// nothing from it.
+/// What a run that stopped at a limit has spent is folded from its events.
+#[tokio::test(start_paused = true)]
+async fn a_forged_snapshot_gives_a_run_nothing() {
+    let world = World::new();
+    let more = |reply| calling(reply, &[("tick", "{}")]);
+    world.agent_with("a", vec![more(on_user("", "")), more(on_tool("tick", ""))], &["tick"], |agent| {
+        agent.limits.model_calls = Some(3);
+    });
+    let process = world.start_with(Fuse::default(), |options| options.snapshot_every = 1).await;
+    let address = process.engine.new_address();
+    process.engine.begin(&address, new("a"), said("go")).await.unwrap();
+    let stopped = process.engine.settle(&address).await.unwrap();
+    let message = stopped.message.as_deref();
+    assert_eq!(message, Some("the run reached its limit of 3 model calls"));
+    process.engine.stop(std::time::Duration::from_secs(5)).await;
+    assert_eq!(snapshots(&world, &address).await, [], "there is no snapshot of an unfinished run");
+    let truth = world.state(&address).await;
+    for (what, forged) in doors(&truth) {
+        for sealed in SEALS {
+            let context = format!("{what}, sealed: {sealed:?}");
+            let state = serde_json::to_vec(&forged).unwrap();
+            forge(&world, &address.branch_id(), "session", state, sealed).await;
+            let other = world.start().await;
+            assert_eq!(other.engine.state(&address, None).await.unwrap(), truth, "{context}");
+            let settled = other.engine.settle(&address).await.unwrap();
+            assert_eq!(settled.message.as_deref(), message, "{context}");
+            let resumed = other.engine.resume(&address).await.unwrap_err();
+            assert_eq!(weir_types::Explain::code(&resumed), "engine::needs-budget", "{context}");
+            assert_eq!(world.state(&address).await, truth, "{context}");
+        }
+    }
+    assert_eq!((deeds(&world).await, truth.totals.model_calls), (3, 3));
+}
+
+/// How long a session has worked since its purses were told the last time is looked up: a snapshot does not
+/// shorten it.
+#[tokio::test(start_paused = true)]
+async fn a_forged_snapshot_hides_no_work_from_a_purse() {
+    let world = World::new();
+    world.agent("a", vec![calling(on_user("", ""), &[("slow", "{}")]), on_tool("slow", "done")], &["slow"]);
+    let day = weir_events::Allowance { wall_clock_ms: Some(60_000), ..usd(1_000_000_000) };
+    world.allow("a", weir_engine::Budgets { day, ..weir_engine::Budgets::default() });
+    let process = world.start_with(Fuse::default(), |options| options.snapshot_every = 1).await;
+    let address = process.engine.new_address();
+    process.engine.begin(&address, new("a"), said("go")).await.unwrap();
+    world.until(&address, "tool.started").await;
+    process.engine.cancel(&address, "user:test").await.unwrap();
+    assert_eq!(process.engine.settle(&address).await.unwrap().stop, StopReason::Cancelled);
+    process.engine.stop(std::time::Duration::from_secs(5)).await;
+    let truth = world.state(&address).await;
+    assert!(truth.run.is_none() && truth.totals.micros > truth.settled_micros, "{truth:?}");
+    assert_eq!(snapshots(&world, &address).await, [truth.seq], "what is true is stored");
+    assert_eq!(world.start().await.engine.state(&address, None).await.unwrap(), truth, "and believed");
+    assert!(expect_closed(&world, &address).await > 2);
+}
+
+/// Where the newest snapshot of a session is, if there is one.
+async fn snapshots(world: &World, address: &Address) -> Vec<Seq> {
+    let fold = FoldVersion { fold: "session".to_owned(), version: FOLD_VERSION };
+    let stored = world.journal.snapshot(&address.branch_id(), &fold).await.unwrap();
+    stored.iter().map(|snapshot| snapshot.seq).collect()
+}
+
+/// A purse that a snapshot shows as full, or a limit as raised, is neither: purses have no snapshots, and
+/// whoever has the key has nothing from it.
 #[tokio::test(start_paused = true)]
 async fn a_forged_snapshot_puts_nothing_into_a_purse() {
     let world = World::new();
@@ -251,8 +331,8 @@ async fn a_forged_snapshot_puts_nothing_into_a_purse() {
     let state = |settled: Amount, raised: Amount| {
         let void: [u8; 0] = [];
         let state = serde_json::json!({
-            "seq": purse.seq, "scope": purse.scope, "settled": settled, "raised": raised, "limit": purse.limit,
-            "held": {}, "void": void,
+            "seq": purse.seq, "scope": purse.scope, "settled": settled, "raised": raised,
+            "limit": purse.limit, "held": {}, "void": void,
         });
         serde_json::to_vec(&state).unwrap()
     };
@@ -278,7 +358,7 @@ async fn a_forged_snapshot_puts_nothing_into_a_purse() {
     }
 }
 
-/// Snapshots that the engine makes are sealed, fit the events, and are of no session with an open call.
+/// Snapshots that the engine makes are sealed, fit the events, and are of no session with an unfinished run.
 #[tokio::test(start_paused = true)]
 async fn the_snapshots_of_the_engine_are_true() {
     let world = careful();
@@ -287,16 +367,11 @@ async fn the_snapshots_of_the_engine_are_true() {
     let address = process.engine.new_address();
     process.engine.begin(&address, new("careful"), said("do it")).await.unwrap();
     let asked = process.engine.settle(&address).await.unwrap();
-    let stored = world.journal.snapshot(&address.branch_id(), &fold).await.unwrap().unwrap();
-    check_snapshot(&*world.journal, &world.seal, &stored).await.unwrap();
-    let asked_at = world
-        .events(&address)
-        .await
-        .iter()
-        .find(|event| event.kind.as_str() == "tool.requested")
-        .unwrap()
-        .seq;
-    assert!(stored.seq < asked_at, "what an open call may do is only in the events");
+    assert_eq!(
+        snapshots(&world, &address).await,
+        [],
+        "what a run and its calls may do is only in the events"
+    );
     let body: Body = yes(&asked.approvals[0], "user:boss").into();
     let Body::ApprovalGranted(granted) = body else { unreachable!() };
     process.engine.approve(&address, granted, Pretence::Allowed).await.unwrap();

@@ -198,7 +198,8 @@ fn a_purse_keeps_its_promise() {
     outcome.unwrap();
 }
 
-/// Whoever begins at a `budget.carried`, whatever came between the events that are in it and itself, finds the same purse.
+/// Whoever begins at a `budget.carried`, whatever came between the events that are in it and itself, finds
+/// the same purse.
 #[test]
 fn a_carried_purse_goes_on_as_if_it_was_folded_from_the_first_event() {
     let history = (vec(happens(None), 1..80), any::<prop::sample::Index>(), 0..5usize);
