@@ -1,7 +1,7 @@
 //! Measures what opening a journal costs in two trees: `cargo xtask bench open --against TREE`.
 //!
-//! The same source is built against each tree, so it only uses what both have. Each measurement is a process of its
-//! own on a fresh copy of the same files: it opens the journal, reads the head of one stream, and prints the
+//! The same source is built against each tree, so it only uses what both have. Each measurement is a process of
+//! its own on a fresh copy of the same files: it opens the journal, reads the head of one stream, and prints the
 //! milliseconds of that. The programs take turns, so that a slow minute of the machine falls on both.
 
 use std::error::Error;

@@ -43,8 +43,8 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> NotPrivate {
     move |error| NotPrivate::Io(path, error)
 }
 
-/// Takes the rights of other users away from a data directory and what is in it. Returns the mode the directory had, if
-/// other users could reach anything that was changed.
+/// Takes the rights of other users away from a data directory and what is in it. Returns the mode the directory
+/// had, if other users could reach anything that was changed.
 pub(crate) fn narrow(directory: &Path) -> Result<Option<u32>, NotPrivate> {
     let facts = std::fs::metadata(directory).map_err(failed(directory))?;
     let (owner, me) = (facts.uid(), geteuid());

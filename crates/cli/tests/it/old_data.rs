@@ -1,4 +1,4 @@
-//! A project and its data directory as `weir` of commit 7f0cc82 left them: everything in it is there, and goes on.
+//! A project and its data directory as `weir` of commit 7f0cc82 left them: everything is there, and goes on.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -145,7 +145,7 @@ fn it_verifies_and_is_the_one_that_was_anchored() {
         (&json!(27), &json!(30), &json!(EVENTS))
     );
     verify(&project, &["--quick"], &["removed-keys"]);
-    // Its records do not say which keys there were: a key that is removed is not found, one that is forged is.
+    // Its records do not say which keys there were: a removed key is not found, a forged one is.
     let connection = rusqlite::Connection::open(project.weir.journal()).unwrap();
     connection.execute("DELETE FROM keys WHERE key = 'note-3'", []).unwrap();
     verify(&project, &[], &["removed-keys"]);

@@ -465,8 +465,8 @@ async fn a_damaged_index_never_sends_a_reader_round_in_circles() {
     journal.close().await;
 }
 
-/// Changes by SQL; of each, the place and the words of a finding. Others may find the same change, too: here, each check is
-/// seen to work by itself.
+/// Changes by SQL; of each, the place and the words of a finding. Other checks may find the same change: here,
+/// each check is seen to work by itself.
 const CHANGES: &[(&str, &str, &str)] = &[
     ("UPDATE streams SET owner = x'00' WHERE no = 3", "table `streams`", "its owner is malformed"),
     ("DELETE FROM streams WHERE no = 5", "table `streams`", "stream number 5 is missing"),
