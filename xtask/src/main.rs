@@ -5,6 +5,7 @@ mod cgroups;
 mod dictionary;
 mod fuzz;
 mod layers;
+mod markdown;
 mod opening;
 mod packages;
 #[cfg(test)]
@@ -37,8 +38,12 @@ enum Task {
     Test(test::Args),
     /// Check that dependencies between crates point down the map
     Layers,
-    /// Check that kinds of events are named by their payloads, not as text
-    Tidy,
+    /// Check that kinds of events are named by their payloads, not as text, and that Markdown is wrapped
+    Tidy {
+        /// Wrap the Markdown
+        #[arg(long)]
+        wrap: bool,
+    },
     /// Run the model adapters against a real, small model
     RealModel,
     /// Run the MCP client against real servers and the official conformance suite
@@ -87,7 +92,7 @@ fn main() -> ExitCode {
     let done = match Task::parse() {
         Task::Test(args) => test::run(&root, &args),
         Task::Layers => layers::run(&root),
-        Task::Tidy => tidy::run(&root),
+        Task::Tidy { wrap } => tidy::run(&root, wrap),
         Task::RealModel => real_model(&root),
         Task::RealMcp => real_mcp(&root),
         Task::RealClients { arguments } => real_clients(&root, &arguments),

@@ -52,7 +52,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Outcome {
     real_tests.args(["--", "-D", "warnings"]);
     suite.command("clippy: real", minutes(5), real_tests);
     suite.step("layers", || layers::run(root).map(|()| Ended::Well));
-    suite.step("tidy", || tidy::run(root).map(|()| Ended::Well));
+    suite.step("tidy", || tidy::run(root, false).map(|()| Ended::Well));
     // Compiling has a step of its own, so that the tests' time is the tests'. It makes the `weir` they start, too.
     let tests = ["nextest", "run", "--workspace", "--all-features"];
     let mut build = Command::new(nextest());

@@ -1,4 +1,5 @@
-//! Checks the sources for what no compiler sees: a kind of event is named by its payload in `weir-events`, never as text.
+//! Checks the sources for what no compiler sees: a kind of event is named by its payload in `weir-events`, never as text, and
+//! Markdown is wrapped.
 //!
 //! A kind as text compiles with any typing mistake, and a search for the payload's type does not find it. Tests may name
 //! kinds as text: they check what is stored.
@@ -8,12 +9,19 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::Outcome;
+use crate::{Outcome, markdown};
 
 /// The file with the table of all kinds.
 const TABLE: &str = "crates/events/src/table.rs";
 
-pub(crate) fn run(root: &Path) -> Outcome {
+pub(crate) fn run(root: &Path, wrap: bool) -> Outcome {
+    let differing = markdown::check(root, wrap)?;
+    for page in &differing {
+        eprintln!("tidy: {page}: {}", if wrap { "wrapped" } else { "its prose is not wrapped" });
+    }
+    if !wrap && !differing.is_empty() {
+        return Err("wrap the Markdown with `cargo xtask tidy --wrap`".into());
+    }
     let table = fs::read_to_string(root.join(TABLE))?;
     let kinds = kinds(&table);
     if kinds.is_empty() {
