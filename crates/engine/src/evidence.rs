@@ -1,9 +1,9 @@
 //! Whether what a snapshot says about who may do and spend what is what the events say.
 //!
 //! The seal of a snapshot keeps others from making one. This does not rely on it: whose a session is, whether
-//! it may go on, whether its run is over, what work its purses have not been told of, and what someone
-//! approved for all of it is looked up in the events, and a snapshot that says something else is dropped.
-//! Unfinished runs and open calls are never part of a snapshot. Each look-up goes by an index: what it costs
+//! it may go on, whether its run is over, what work its purses have not been told of, what someone approved
+//! for all of it and with which groups is looked up in the events, and a snapshot that says something else
+//! is dropped. Unfinished runs and open calls are never part of a snapshot. Each look-up goes by an index: what it costs
 //! does not grow with the session.
 
 use std::fmt;
@@ -32,6 +32,8 @@ pub(crate) enum Contradiction {
     Lifecycle,
     /// Nobody approved such calls for the whole session.
     Standing,
+    /// A person who approved something had other groups.
+    Approvers,
     /// A run is not over.
     Run,
     /// Purses were not told of so much work.
@@ -44,6 +46,7 @@ impl fmt::Display for Contradiction {
             Self::Created => "the session began in another way",
             Self::Lifecycle => "the session was stopped",
             Self::Standing => "the approval for the whole session was not given",
+            Self::Approvers => "a person who approved something had other groups",
             Self::Run => "the run is not over",
             Self::Settled => "purses were told of less work",
         })
@@ -73,6 +76,11 @@ pub(crate) async fn contradiction(
     for standing in &session.standing {
         if !evidence.supports_standing(standing).await? {
             return Ok(Some(Contradiction::Standing));
+        }
+    }
+    for (by, groups) in &session.approvers {
+        if !evidence.supports_approver(by, groups).await? {
+            return Ok(Some(Contradiction::Approvers));
         }
     }
     Ok(None)
@@ -194,6 +202,20 @@ impl Evidence<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// Whether someone had these groups when they approved something the last time. An import takes them away.
+    async fn supports_approver(&self, by: &str, groups: &[String]) -> Result<bool, ReadError> {
+        let is_theirs = |event: &Event| granted_by_its_actor(event).is_some_and(|granted| granted.by == by);
+        let granted = ApprovalGranted::kind();
+        let granted = newest_of_kind(self.journal, self.branch, &granted, self.until, is_theirs).await?;
+        let Some(granted) = granted else { return Ok(false) };
+        if granted_by_its_actor(&granted).is_none_or(|told| told.groups != groups) {
+            return Ok(false);
+        }
+        let is_imported =
+            |event: &Event| matches!(body(event), Some(Body::SessionHalted(halted)) if halted.imported);
+        Ok(self.first(SessionHalted::kind(), granted.seq, is_imported).await?.is_none())
     }
 
     /// Where a call of that tool was asked for, if it was.

@@ -239,6 +239,41 @@ async fn an_approval_for_the_session_is_looked_up() {
     assert_eq!(deeds(&world).await, 2);
 }
 
+/// The groups that someone had when they approved something are looked up: calls under a standing approval are judged by them.
+#[tokio::test(start_paused = true)]
+async fn a_forged_snapshot_gives_an_approver_no_groups() {
+    let world = careful();
+    let (process, address, approval) = asking(&world).await;
+    let groups = |names: &[&str]| names.iter().map(|name| format!("group:{name}")).collect::<Vec<_>>();
+    let granted =
+        ApprovalGranted { scope: Scope::Session, groups: groups(&["clerks"]), ..yes(&approval, "user:boss") };
+    process.engine.approve(&address, granted, Pretence::Allowed).await.unwrap();
+    process.engine.settle(&address).await.unwrap();
+    process.engine.stop(std::time::Duration::from_secs(5)).await;
+    let truth = world.state(&address).await;
+    assert_eq!(truth.approvers.get("user:boss"), Some(&groups(&["clerks"])));
+    for (by, claimed) in [
+        ("user:boss", groups(&["admin"])),
+        ("user:boss", groups(&["clerks", "admin"])),
+        ("user:eve", groups(&["clerks"])),
+    ] {
+        let mut forged = truth.clone();
+        forged.approvers.insert(by.to_owned(), claimed);
+        let state = serde_json::to_vec(&forged).unwrap();
+        forge(&world, &address.branch_id(), "session", state, Sealed::ByUs).await;
+        let process = world.start().await;
+        assert_eq!(process.engine.state(&address, None).await.unwrap(), truth, "{by}");
+        process.die();
+    }
+    // Fewer groups are believed, which shows that the snapshot was used at all.
+    let mut fewer = truth.clone();
+    fewer.approvers.clear();
+    let state = serde_json::to_vec(&fewer).unwrap();
+    forge(&world, &address.branch_id(), "session", state, Sealed::ByUs).await;
+    let process = world.start().await;
+    assert_eq!(process.engine.state(&address, None).await.unwrap(), fewer);
+}
+
 /// What a run that stopped at a limit has spent is folded from its events.
 #[tokio::test(start_paused = true)]
 async fn a_forged_snapshot_gives_a_run_nothing() {
