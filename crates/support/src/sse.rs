@@ -219,6 +219,11 @@ mod tests {
     }
 
     #[test]
+    fn a_byte_order_mark_is_skipped_at_the_beginning_alone() {
+        assert_eq!(events("\u{feff}data: 1\n\n\u{feff}data: 2\n\n".as_bytes()), [data("1")]);
+    }
+
+    #[test]
     fn a_cut_event_is_no_event() {
         assert_eq!(events(b"data: 1\n\ndata: 2"), [data("1")]);
         assert_eq!(events(b"data: 1\n\ndata: \xf0\x9f"), [data("1")]);
