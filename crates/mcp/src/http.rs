@@ -2,7 +2,7 @@
 
 mod events;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,6 +17,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::Sse;
 use tokio_util::sync::CancellationToken;
+use weir_support::sse;
 
 use self::events::Origin;
 use crate::error::Error;
@@ -114,13 +115,15 @@ impl Http {
         if !response.status().is_success() || !is(response.headers(), EVENT_STREAM) {
             return false;
         }
-        let mut greeting = Vec::new();
+        let (mut left, mut events) = (PROBE_BYTES_MAX, VecDeque::new());
+        let mut reader = sse::Reader::new(PROBE_BYTES_MAX);
         let mut body = response.bytes_stream();
         while let Some(Ok(piece)) = body.next().await {
-            greeting.extend_from_slice(&piece[..piece.len().min(PROBE_BYTES_MAX)]);
-            let text = String::from_utf8_lossy(&greeting);
-            if text.contains("\n\n") || text.contains("\r\n\r\n") || greeting.len() >= PROBE_BYTES_MAX {
-                return text.lines().any(|line| line.replace(' ', "") == "event:endpoint");
+            let piece = &piece[..piece.len().min(left)];
+            left -= piece.len();
+            let pushed = reader.push(piece, &mut events);
+            if !events.is_empty() || left == 0 || pushed.is_err() {
+                return events.iter().any(|event| event.name.as_deref() == Some("endpoint"));
             }
         }
         false

@@ -36,7 +36,6 @@ mod http;
 mod model;
 mod offline;
 mod remote;
-pub mod sse;
 mod wires;
 
 pub use connect::connect;

@@ -8,12 +8,12 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Response, Url};
+use weir_support::sse;
 use weir_types::{Answer, FailureClass, Request, Secret, Usage, Wire};
 
 use crate::error::printable;
 use crate::failure;
 use crate::http::Limits;
-use crate::sse::{Frame, Frames, SseError};
 use crate::{Delta, Model, ModelError, Piece};
 
 /// How long a finished answer waits for the end of its body, so that the connection can be used again.
@@ -31,7 +31,7 @@ pub(crate) trait Dialect: Send + Sync + 'static {
 /// Understands the events of one answer.
 pub(crate) trait Decoder: Send {
     /// Takes an event and appends what it adds to the answer.
-    fn frame(&mut self, frame: &Frame, deltas: &mut Vec<Delta>) -> Result<Step, ModelError>;
+    fn event(&mut self, name: Option<&str>, data: &str, deltas: &mut Vec<Delta>) -> Result<Step, ModelError>;
 
     /// Whether the answer is whole although its body ended here without an end event.
     fn is_whole(&self, end: BodyEnd) -> bool;
@@ -186,7 +186,7 @@ struct Reading {
     line: Line,
     response: Response,
     decoder: Box<dyn Decoder>,
-    frames: Frames,
+    reader: sse::Reader,
     ready: VecDeque<Result<Piece, ModelError>>,
     over: bool,
     sent_bytes: usize,
@@ -197,13 +197,13 @@ struct Reading {
 
 impl Reading {
     fn new(line: Line, response: Response, decoder: Box<dyn Decoder>, sent_bytes: usize) -> Self {
-        let frames = Frames::new(line.limits.frame_bytes_max);
+        let reader = sse::Reader::new(line.limits.frame_bytes_max);
         let ready = VecDeque::new();
         Self {
             line,
             response,
             decoder,
-            frames,
+            reader,
             ready,
             over: false,
             sent_bytes,
@@ -241,19 +241,20 @@ impl Reading {
             let max = self.line.limits.answer_bytes_max;
             return Err(ModelError::invalid(format!("the answer is longer than {max} bytes")));
         }
-        let mut frames = VecDeque::new();
-        let pushed = self.frames.push(bytes, &mut frames);
-        for frame in frames {
-            if self.understand(&frame)? == Step::End {
+        let mut events = VecDeque::new();
+        let pushed = self.reader.push(bytes, &mut events);
+        for event in events {
+            if self.understand(&event)? == Step::End {
                 return Ok(Step::End);
             }
         }
         pushed.map(|()| Step::More).map_err(|error| unreadable(&error))
     }
 
-    fn understand(&mut self, frame: &Frame) -> Result<Step, ModelError> {
+    fn understand(&mut self, event: &sse::Event) -> Result<Step, ModelError> {
+        let Some(data) = &event.data else { return Ok(Step::More) };
         let mut deltas = Vec::new();
-        let step = self.decoder.frame(frame, &mut deltas);
+        let step = self.decoder.event(event.name.as_deref(), data, &mut deltas);
         for delta in deltas.into_iter().filter(|delta| !delta.text.is_empty()) {
             self.said_chars += delta.text.chars().count();
             self.ready.push_back(Ok(Piece::Delta(delta)));
@@ -263,11 +264,11 @@ impl Reading {
 
     fn body_ended(&mut self, end: BodyEnd) -> Result<Step, ModelError> {
         let last = match end {
-            BodyEnd::Proper => self.frames.finish().map_err(|error| unreadable(&error))?,
+            BodyEnd::Proper => self.reader.finish().map_err(|error| unreadable(&error))?,
             BodyEnd::Broken => None,
         };
-        if let Some(frame) = last
-            && self.understand(&frame)? == Step::End
+        if let Some(event) = last
+            && self.understand(&event)? == Step::End
         {
             return Ok(Step::End);
         }
@@ -306,6 +307,6 @@ impl Reading {
     }
 }
 
-fn unreadable(error: &SseError) -> ModelError {
+fn unreadable(error: &sse::Error) -> ModelError {
     ModelError::invalid(format!("the answer cannot be read: {error}"))
 }

@@ -3,6 +3,7 @@
 //! - [`http`]: the policy of every HTTP client.
 //! - [`causes`]: an error and its causes in one line.
 //! - [`new_file`]: files that appear complete or not at all.
+//! - [`sse`]: a bounded reader of server-sent events.
 //!
 //! ```
 //! let error = std::io::Error::other("disk on fire");
@@ -14,5 +15,6 @@
 mod causes;
 pub mod http;
 pub mod new_file;
+pub mod sse;
 
 pub use self::causes::{causes, innermost};

@@ -1,14 +1,16 @@
 //! A stream of events, bounded and looked at on its way to `rmcp`.
 
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+use std::sync::PoisonError;
+use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::stream::{BoxStream, Stream, StreamExt};
+use futures_util::stream::{BoxStream, StreamExt};
 use reqwest::Response;
 use rmcp::transport::streamable_http_client::SseError;
-use sse_stream::{Sse, SseStream};
+use sse_stream::Sse;
+use weir_support::sse;
 
 use super::Http;
 use crate::error::Error;
@@ -19,7 +21,7 @@ use crate::stdio::Extent;
 const EVENT_ID_BYTES_MAX: usize = 1024;
 
 /// A server says how long to wait before a stream is resumed. It may not make us hammer it, nor wait for ever.
-const RETRY_MILLISECONDS: std::ops::RangeInclusive<u64> = 100..=30_000;
+const RETRY: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(30);
 
 /// What a stream was opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,58 +46,82 @@ impl Http {
             Extent::Listing => usize::MAX,
             Extent::Running => MESSAGE_BYTES_MAX,
         };
-        let meter = Arc::new(Mutex::new(Meter::default()));
-        let pieces = Bounded {
+        let listener = Listener {
+            http: self.clone(),
+            origin,
             pieces: self.pieces(response).boxed(),
-            event: Event::default(),
-            event_bytes_max,
-            meter: Arc::clone(&meter),
+            reader: sse::Reader::new(event_bytes_max),
+            ready: VecDeque::new(),
+            broken: None,
+            meter: Meter::default(),
+            is_over: false,
         };
-        let listener = Listener { http: self.clone(), origin, meter, is_over: false };
-        let events = SseStream::from_bytes_stream(pieces);
-        futures_util::stream::unfold((listener, events), |(mut listener, mut events)| async move {
-            if listener.is_over {
-                return None;
-            }
-            let event = match events.next().await? {
-                Ok(event) => listener.hear(event),
-                Err(error) => listener.broke(error),
-            }?;
-            Some((Ok(event), (listener, events)))
+        futures_util::stream::unfold(listener, |mut listener| async move {
+            Some((Ok(listener.next().await?), listener))
         })
         .boxed()
     }
 }
 
-/// Looks at the events of one stream.
+/// Reads the events of one stream.
 struct Listener {
     http: Http,
     origin: Origin,
-    meter: Arc<Mutex<Meter>>,
+    pieces: BoxStream<'static, Result<Bytes, Error>>,
+    reader: sse::Reader,
+    /// Events that were read and not looked at yet.
+    ready: VecDeque<sse::Event>,
+    /// Why no event follows those.
+    broken: Option<Error>,
+    meter: Meter,
     is_over: bool,
 }
 
 impl Listener {
-    /// The event as `rmcp` is to see it; `None` ends the stream.
-    fn hear(&mut self, mut event: Sse) -> Option<Sse> {
-        event.retry =
-            event.retry.map(|time| time.clamp(*RETRY_MILLISECONDS.start(), *RETRY_MILLISECONDS.end()));
-        event.id = event.id.filter(|id| id.len() <= EVENT_ID_BYTES_MAX);
-        if let Some(id) = &event.id {
+    /// The next event as `rmcp` is to see it; `None` ends the stream.
+    async fn next(&mut self) -> Option<Sse> {
+        while !self.is_over {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(self.hear(event));
+            }
+            if let Some(error) = self.broken.take() {
+                return self.broke(error);
+            }
+            let piece = self.pieces.next().await?;
+            self.broken = piece.and_then(|bytes| self.read(&bytes)).err();
+        }
+        None
+    }
+
+    fn read(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        if !self.meter.add(bytes.len()) {
+            return Err(Error::TooMuch { bytes_max: UNASKED_BYTES_MAX });
+        }
+        self.reader.push(bytes, &mut self.ready).map_err(|error| match error {
+            sse::Error::TooLong(bytes_max) => Error::TooMuch { bytes_max: bytes_max as u64 },
+            sse::Error::NotText => Error::Unreachable { why: error.to_string() },
+        })
+    }
+
+    fn hear(&mut self, event: sse::Event) -> Sse {
+        let retry = event.retry.map(|time| time.clamp(*RETRY.start(), *RETRY.end()));
+        let id = event.id.filter(|id| id.len() <= EVENT_ID_BYTES_MAX);
+        if let Some(id) = &id {
             self.resumable(id);
         }
-        let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
-        let data = event.data.take().filter(|data| is_message && !data.trim().is_empty());
-        event.data = match data.as_deref().map(|data| inbound::hear(data, &self.http.ledger)) {
+        let is_message = matches!(event.name.as_deref(), None | Some("" | "message"));
+        let data = event.data.filter(|data| is_message && !data.trim().is_empty());
+        let heard = match data.as_deref().map(|data| inbound::hear(data, &self.http.ledger)) {
             Some(Heard::Answer(answer)) => {
                 let bytes = data.as_ref().map_or(0, String::len);
-                self.meter.lock().unwrap_or_else(PoisonError::into_inner).refund(bytes);
+                self.meter.refund(bytes);
                 Some(answer.into_owned())
             }
             Some(Heard::Request(request)) => Some(request),
             Some(Heard::Unasked | Heard::Nonsense) | None => None,
         };
-        Some(event)
+        let retry = retry.map(|time| time.as_millis() as u64);
+        Sse { event: event.name, data: heard, id, retry }
     }
 
     fn resumable(&self, event: &str) {
@@ -109,14 +135,7 @@ impl Listener {
         }
     }
 
-    fn broke(&mut self, error: SseError) -> Option<Sse> {
-        let error = match error {
-            SseError::Body(error) => match error.downcast::<Error>() {
-                Ok(error) => *error,
-                Err(other) => Error::Unreachable { why: other.to_string() },
-            },
-            other => Error::Unreachable { why: other.to_string() },
-        };
+    fn broke(&mut self, error: Error) -> Option<Sse> {
         match (&error, self.origin) {
             (Error::TooMuch { .. }, _) => self.fail(error),
             // It may be resumed, and then the answer counts.
@@ -145,77 +164,6 @@ impl Listener {
                 self.http.broken.cancel();
                 None
             }
-        }
-    }
-}
-
-/// The bytes of a stream, until one event is too long, or there is too much that nobody asked for.
-struct Bounded {
-    pieces: BoxStream<'static, Result<Bytes, Error>>,
-    event: Event,
-    event_bytes_max: usize,
-    meter: Arc<Mutex<Meter>>,
-}
-
-impl Stream for Bounded {
-    type Item = Result<Bytes, Error>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let piece = ready!(self.pieces.poll_next_unpin(context));
-        let Some(Ok(bytes)) = &piece else { return Poll::Ready(piece) };
-        self.event.read(bytes);
-        let is_within = self.meter.lock().unwrap_or_else(PoisonError::into_inner).add(bytes.len());
-        let bytes_max = self.event_bytes_max;
-        Poll::Ready(if self.event.bytes > bytes_max {
-            Some(Err(Error::TooMuch { bytes_max: bytes_max as u64 }))
-        } else if !is_within {
-            Some(Err(Error::TooMuch { bytes_max: UNASKED_BYTES_MAX }))
-        } else {
-            piece
-        })
-    }
-}
-
-/// How long the event is that has not ended yet. An event ends with an empty line.
-#[derive(Debug, Default)]
-struct Event {
-    bytes: usize,
-    is_at_line_start: bool,
-}
-
-impl Event {
-    fn read(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            match byte {
-                b'\n' if self.is_at_line_start => self.bytes = 0,
-                b'\n' => self.is_at_line_start = true,
-                // Lines may end with either or both.
-                b'\r' => {}
-                _ => {
-                    self.is_at_line_start = false;
-                    self.bytes += 1;
-                }
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_event_ends_with_an_empty_line() {
-        for (text, left) in [
-            ("data: a\n\n", 0),
-            ("data: a\r\n\r\n", 0),
-            ("data: a\ndata: b\n", 14),
-            (": alive\n\n: alive\n\ndata", 4),
-            ("data: a\n\n\n\nid: 1", 5),
-        ] {
-            let mut event = Event::default();
-            event.read(text.as_bytes());
-            assert_eq!(event.bytes, left, "{text:?}");
         }
     }
 }

@@ -119,7 +119,7 @@ async fn refusals_say_what_to_do() {
                 true => reply(
                     "200 OK",
                     "content-type: text/event-stream\r\n",
-                    "event: endpoint\ndata: /messages?id=1\n\n",
+                    ": welcome\r\revent: endpoint\rdata: /messages?id=1\r\r",
                 ),
                 false => reply("405 Method Not Allowed", "", ""),
             },

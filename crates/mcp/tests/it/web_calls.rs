@@ -41,6 +41,7 @@ async fn answers_come_as_events_after_whatever_else_is_said() {
             let answer = event(&request.text("from a stream"));
             events(&[
                 ": alive\n\n",
+                "unknown: field\r\rretry: soon\rid: a\rid: b\r\r",
                 "event: ping\ndata: {}\n\n",
                 "data: not json\n\n",
                 &event(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"x"}}"#),

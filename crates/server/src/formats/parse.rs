@@ -16,7 +16,7 @@ mod vercel;
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
-use weir_models::sse::{Frame, Frames, SseError};
+use weir_support::sse;
 use weir_types::Json;
 
 use super::Format;
@@ -131,7 +131,7 @@ pub enum ParseError {
         /// Which, from 1.
         frame: usize,
         /// Why.
-        why: SseError,
+        why: sse::Error,
     },
     /// A frame makes no sense.
     #[error("frame {frame} is not {format}: {why}")]
@@ -149,7 +149,7 @@ pub enum ParseError {
 #[derive(Debug)]
 pub struct Parser {
     format: Format,
-    frames: Frames,
+    events: sse::Reader,
     reader: Reader,
     count: usize,
     left_out: Counts,
@@ -172,8 +172,8 @@ impl Parser {
             Format::Anthropic => Reader::Anthropic(anthropic::Reader::default()),
             Format::Vercel => Reader::Vercel(vercel::Reader::default()),
         };
-        let frames = Frames::new(FRAME_BYTES_MAX);
-        Self { format, frames, reader, count: 0, left_out: Counts::default() }
+        let events = sse::Reader::new(FRAME_BYTES_MAX);
+        Self { format, events, reader, count: 0, left_out: Counts::default() }
     }
 
     /// Takes more bytes; what they complete.
@@ -181,11 +181,11 @@ impl Parser {
     /// # Errors
     /// When they are no stream of this format.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Heard>, ParseError> {
-        let mut frames = VecDeque::new();
-        let pushed = self.frames.push(bytes, &mut frames);
+        let mut events = VecDeque::new();
+        let pushed = self.events.push(bytes, &mut events);
         let mut heard = Vec::new();
-        for frame in frames {
-            self.frame(&frame, &mut heard)?;
+        for event in events {
+            self.event(event, &mut heard)?;
         }
         pushed.map_err(|why| ParseError::Sse { frame: self.count + 1, why })?;
         Ok(heard)
@@ -202,9 +202,9 @@ impl Parser {
     /// As for [`Parser::push`].
     pub fn finish(&mut self) -> Result<Vec<Heard>, ParseError> {
         let mut heard = Vec::new();
-        let last = self.frames.finish().map_err(|why| ParseError::Sse { frame: self.count + 1, why })?;
-        if let Some(frame) = last {
-            self.frame(&frame, &mut heard)?;
+        let last = self.events.finish().map_err(|why| ParseError::Sse { frame: self.count + 1, why })?;
+        if let Some(event) = last {
+            self.event(event, &mut heard)?;
         }
         match &self.reader {
             Reader::Native => {}
@@ -215,14 +215,15 @@ impl Parser {
         Ok(heard)
     }
 
-    fn frame(&mut self, frame: &Frame, heard: &mut Vec<Heard>) -> Result<(), ParseError> {
+    fn event(&mut self, event: sse::Event, heard: &mut Vec<Heard>) -> Result<(), ParseError> {
+        let Some(data) = event.data else { return Ok(()) };
         self.count += 1;
         let mut out = Out { heard, left_out: &mut self.left_out, frame: self.count };
         let read = match &mut self.reader {
-            Reader::Native => native::read(frame, &mut out),
-            Reader::OpenAi(reader) => reader.read(&frame.data, &mut out),
-            Reader::Anthropic(reader) => reader.read(&frame.data, &mut out),
-            Reader::Vercel(reader) => reader.read(&frame.data, &mut out),
+            Reader::Native => native::read(&data, &mut out),
+            Reader::OpenAi(reader) => reader.read(&data, &mut out),
+            Reader::Anthropic(reader) => reader.read(&data, &mut out),
+            Reader::Vercel(reader) => reader.read(&data, &mut out),
         };
         read.map_err(|why| ParseError::Frame { frame: self.count, format: self.format, why })
     }

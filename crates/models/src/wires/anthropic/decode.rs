@@ -7,7 +7,6 @@ use weir_types::{Answer, Block, FailureClass, Json, Stop, Usage, View};
 use super::{WIRE, encode};
 use crate::fields::{Fields, to_json};
 use crate::remote::{BodyEnd, Decoder, Step};
-use crate::sse::Frame;
 use crate::wires::neutral::{self, InOrder, agreeing, arguments, said_nothing, without_cut_call};
 use crate::{Channel, Delta, ModelError, failure};
 
@@ -57,9 +56,9 @@ struct Counts {
 }
 
 impl Decoder for Messages {
-    fn frame(&mut self, frame: &Frame, deltas: &mut Vec<Delta>) -> Result<Step, ModelError> {
-        let event: Event = serde_json::from_str(&frame.data).map_err(|_| neutral::unreadable(&frame.data))?;
-        match event.r#type.as_deref().or(frame.event.as_deref()).unwrap_or_default() {
+    fn event(&mut self, name: Option<&str>, data: &str, deltas: &mut Vec<Delta>) -> Result<Step, ModelError> {
+        let event: Event = serde_json::from_str(data).map_err(|_| neutral::unreadable(data))?;
+        match event.r#type.as_deref().or(name).unwrap_or_default() {
             "message_start" => {
                 let start = event.message;
                 self.id = start.as_ref().and_then(|start| start.id.clone());
@@ -95,7 +94,7 @@ impl Decoder for Messages {
             "ping" => {}
             // An error, or an event of a later version, which adds nothing.
             _ => {
-                let event: Value = serde_json::from_str(&frame.data).unwrap_or_default();
+                let event: Value = serde_json::from_str(data).unwrap_or_default();
                 return failure::of_event(&event).map_or(Ok(Step::More), Err);
             }
         }

@@ -7,7 +7,6 @@ use weir_types::{Answer, Block, FailureClass, Json, Stop, Usage, View};
 use super::{WIRE, encode};
 use crate::fields::Fields;
 use crate::remote::{BodyEnd, Decoder, Step};
-use crate::sse::Frame;
 use crate::wires::neutral::{self, agreeing, without_cut_call};
 use crate::{Channel, Delta, ModelError, failure};
 
@@ -67,11 +66,16 @@ struct Counts {
 }
 
 impl Decoder for Chunks {
-    fn frame(&mut self, frame: &Frame, deltas: &mut Vec<Delta>) -> Result<Step, ModelError> {
-        let chunk: Chunk = serde_json::from_str(&frame.data).map_err(|_| neutral::unreadable(&frame.data))?;
+    fn event(
+        &mut self,
+        _name: Option<&str>,
+        data: &str,
+        deltas: &mut Vec<Delta>,
+    ) -> Result<Step, ModelError> {
+        let chunk: Chunk = serde_json::from_str(data).map_err(|_| neutral::unreadable(data))?;
         if let Some(error) = chunk.error {
             let error = serde_json::json!({ "error": error });
-            return Err(failure::of_event(&error).unwrap_or_else(|| neutral::unreadable(&frame.data)));
+            return Err(failure::of_event(&error).unwrap_or_else(|| neutral::unreadable(data)));
         }
         self.id = self.id.take().or(chunk.response_id);
         self.usage = chunk.usage_metadata.or(self.usage);

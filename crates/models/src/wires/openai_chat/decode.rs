@@ -7,7 +7,6 @@ use super::WIRE;
 use super::fragment::{fragment, joined, own, text_part};
 use crate::fields::{Fields, json_text, to_json};
 use crate::remote::{BodyEnd, Decoder, Step};
-use crate::sse::Frame;
 use crate::wires::neutral::{self, agreeing, argument_text, arguments, without_cut_call};
 use crate::{Channel, Delta, ModelError, failure};
 
@@ -78,17 +77,22 @@ struct Cached {
 }
 
 impl Decoder for Chunks {
-    fn frame(&mut self, frame: &Frame, deltas: &mut Vec<Delta>) -> Result<Step, ModelError> {
-        if frame.data.trim() == "[DONE]" {
+    fn event(
+        &mut self,
+        _name: Option<&str>,
+        data: &str,
+        deltas: &mut Vec<Delta>,
+    ) -> Result<Step, ModelError> {
+        if data.trim() == "[DONE]" {
             return Ok(Step::End);
         }
-        let unreadable = |_| neutral::unreadable(&frame.data);
-        if frame.data.contains("\"error\"")
-            && let Some(error) = failure::of_event(&serde_json::from_str(&frame.data).map_err(unreadable)?)
+        let unreadable = |_| neutral::unreadable(data);
+        if data.contains("\"error\"")
+            && let Some(error) = failure::of_event(&serde_json::from_str(data).map_err(unreadable)?)
         {
             return Err(error);
         }
-        let chunk: Chunk = serde_json::from_str(&frame.data).map_err(unreadable)?;
+        let chunk: Chunk = serde_json::from_str(data).map_err(unreadable)?;
         self.id = self.id.take().or(chunk.id).filter(|id| !id.is_empty());
         self.usage = chunk.usage.or(self.usage);
         for choice in chunk.choices.unwrap_or_default().into_iter().take(1) {

@@ -7,7 +7,6 @@ use weir_types::{Answer, Block, FailureClass, Json, Stop, Usage, View};
 use super::{WIRE, encode};
 use crate::fields::Fields;
 use crate::remote::{BodyEnd, Decoder, Step};
-use crate::sse::Frame;
 use crate::wires::neutral::{self, InOrder, agreeing, arguments, without_cut_call};
 use crate::{Channel, Delta, ModelError, failure};
 
@@ -64,12 +63,12 @@ struct Cached {
 }
 
 impl Decoder for Response {
-    fn frame(&mut self, frame: &Frame, deltas: &mut Vec<Delta>) -> Result<Step, ModelError> {
-        if frame.data.trim() == "[DONE]" {
+    fn event(&mut self, name: Option<&str>, data: &str, deltas: &mut Vec<Delta>) -> Result<Step, ModelError> {
+        if data.trim() == "[DONE]" {
             return Ok(Step::More);
         }
-        let event: Event = serde_json::from_str(&frame.data).map_err(|_| neutral::unreadable(&frame.data))?;
-        let kind = event.r#type.as_deref().or(frame.event.as_deref()).unwrap_or_default();
+        let event: Event = serde_json::from_str(data).map_err(|_| neutral::unreadable(data))?;
+        let kind = event.r#type.as_deref().or(name).unwrap_or_default();
         let channel = match kind {
             "response.output_text.delta" => Some(Channel::Text),
             "response.refusal.delta" => {
@@ -112,11 +111,11 @@ impl Decoder for Response {
                 let error = event.response.as_ref().and_then(|whole| whole.error.clone());
                 self.note(event.response);
                 let error = serde_json::json!({ "error": error.unwrap_or_else(|| "failed".into()) });
-                return Err(failure::of_event(&error).unwrap_or_else(|| neutral::unreadable(&frame.data)));
+                return Err(failure::of_event(&error).unwrap_or_else(|| neutral::unreadable(data)));
             }
             // The ends of parts, which items repeat; an error; or an event of a later version.
             _ => {
-                let event: Value = serde_json::from_str(&frame.data).unwrap_or_default();
+                let event: Value = serde_json::from_str(data).unwrap_or_default();
                 return failure::of_event(&event).map_or(Ok(Step::More), Err);
             }
         }

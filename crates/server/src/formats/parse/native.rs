@@ -5,7 +5,6 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use weir_events::{Payload, TextDelta, is_reserved_kind};
-use weir_models::sse::Frame;
 use weir_types::Json;
 
 use super::left_out::Out;
@@ -35,8 +34,8 @@ fn is_reserved(kind: &str) -> bool {
     kind.parse().is_ok_and(|kind| is_reserved_kind(&kind))
 }
 
-pub(super) fn read(frame: &Frame, heard: &mut Out<'_>) -> Result<(), String> {
-    let line: Line = serde_json::from_str(&frame.data).map_err(|error| error.to_string())?;
+pub(super) fn read(data: &str, heard: &mut Out<'_>) -> Result<(), String> {
+    let line: Line = serde_json::from_str(data).map_err(|error| error.to_string())?;
     let is_event = line.payload.is_some() || line.payload_base64.is_some();
     match line.kind.as_str() {
         TextDelta::KIND if !is_event => {
@@ -56,7 +55,7 @@ pub(super) fn read(frame: &Frame, heard: &mut Out<'_>) -> Result<(), String> {
                 (None, Some(text)) => STANDARD.decode(text).map_err(|error| error.to_string())?,
                 (None, None) => b"{}".to_vec(),
             };
-            let whole = Json::parse(&frame.data).map_err(|error| error.to_string())?;
+            let whole = Json::parse(data).map_err(|error| error.to_string())?;
             if !is_reserved(&line.kind) {
                 // Its place, its id and its time are those of the new event.
                 heard.leave_out_others("", &json!({ "meta": line.meta, "refs": line.refs }), &[]);
