@@ -28,7 +28,8 @@ use weir_events::{
 use weir_journal::{Appended, mint_run};
 use weir_kernel::{Call, CallState, Closing, Lifecycle, Next, Now, Phase, Session, decide};
 use weir_types::{
-    BranchId, CallId, FailureClass, Outcome as Unheard, OwnerId, RunId, Seq, Timestamp, text_of,
+    BranchId, CallId, Explain, FailureClass, Fault, Outcome as Unheard, OwnerId, RunId, Seq, Timestamp,
+    text_of,
 };
 
 use self::asking::Attempt;
@@ -248,6 +249,18 @@ impl Actor {
     pub(crate) async fn run(mut self) {
         let lived = self.live_through().await.map_err(|error| self.with_what_is_known(error));
         if let Err(error) = &lived {
+            // Its text can hold arguments of calls; its code cannot.
+            let Address { session, branch } = &self.address;
+            let code = error.code();
+            match (error, error.fault()) {
+                (EngineError::Stopping, _) => {
+                    tracing::debug!(%session, %branch, "session left: the engine stops")
+                }
+                (_, Fault::Storage | Fault::Damaged | Fault::Bug) => {
+                    tracing::warn!(%session, %branch, code, "session left with an error");
+                }
+                _ => tracing::debug!(%session, %branch, code, "session left with an error"),
+            }
             for owed in self.replies.drain(..) {
                 let _ = owed.reply.send(Err(error.clone()));
             }

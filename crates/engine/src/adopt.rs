@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use tokio::sync::Semaphore;
 use weir_events::{Body, Payload, ToolRequested, is_input_kind};
 use weir_journal::{ListAfter, ListFilter, Listed, PAGE_MAX, Status, Tail};
-use weir_types::{BranchId, Event};
+use weir_types::{BranchId, Event, Explain};
 
 pub(crate) use self::queue::{Queue, Turn};
 use crate::actor::{Standing, Stay};
@@ -33,9 +33,17 @@ pub(crate) async fn listen(shared: Arc<Shared>, mut tail: Tail) {
         match event {
             Some(Ok(event)) => wake(&shared, &event),
             // A tail that fails is begun again where the journal ends: sessions look for themselves when they commit.
-            Some(Err(_)) | None => {
+            failed => {
+                let error = failed.and_then(Result::err).map(tracing::field::display);
+                tracing::warn!(error, "the journal is not followed for a moment; it is tried again");
                 tokio::time::sleep(DUE_EVERY).await;
-                let Ok(end) = shared.setup.journal.end().await else { continue };
+                let end = match shared.setup.journal.end().await {
+                    Ok(end) => end,
+                    Err(error) => {
+                        tracing::warn!(%error, "the end of the journal cannot be read; it is tried again");
+                        continue;
+                    }
+                };
                 tail = shared.setup.journal.tail_all(end);
                 // What went by in between is in the journal.
                 shared.adoption.look();
@@ -72,7 +80,14 @@ pub(crate) async fn tick(shared: Arc<Shared>) {
         let filter = ListFilter { due_before: Some((shared.setup.options.clock)()), ..ListFilter::default() };
         let mut after = None;
         // However many are due, and however long the first of them stay so.
-        while let Ok(due) = shared.setup.journal.list(filter.clone(), after, PAGE_MAX).await {
+        loop {
+            let due = match shared.setup.journal.list(filter.clone(), after, PAGE_MAX).await {
+                Ok(due) => due,
+                Err(error) => {
+                    tracing::warn!(%error, "sessions that are due cannot be listed; it is tried again");
+                    break;
+                }
+            };
             for address in due.iter().filter_map(|listed| Address::of(&listed.branch)) {
                 shared.adoption.push(address);
             }
@@ -115,7 +130,9 @@ async fn next(shared: &Arc<Shared>) -> Address {
             Turn::Look(after) => match orphans(shared, after.clone()).await {
                 Ok((found, next)) => shared.adoption.found(found, next),
                 // Whatever is there stays there.
-                Err(_) => {
+                Err(error) => {
+                    let code = error.code();
+                    tracing::warn!(code, "sessions without a process cannot be listed; it is tried again");
                     tokio::time::sleep(DUE_EVERY).await;
                     shared.adoption.found(Vec::new(), Some(after));
                 }
@@ -135,7 +152,14 @@ async fn orphans(
     let mut orphans = Vec::new();
     for listed in &page {
         let alive = match listed.owner {
-            Some(owner) => !matches!(shared.setup.owners.standing(owner).await, Ok(Life::Dead)),
+            Some(owner) => match shared.setup.owners.standing(owner).await {
+                Ok(Life::Dead) => false,
+                Ok(Life::Alive { .. }) => true,
+                Err(error) => {
+                    tracing::debug!(%owner, %error, "it is not known whether a process lives");
+                    true
+                }
+            },
             None => false,
         };
         orphans.extend(Address::of(&listed.branch).filter(|_| !alive));
@@ -146,7 +170,15 @@ async fn orphans(
 
 /// Runs a session until it has left memory, or rests because someone else asked for it. What it comes to is in its journal.
 async fn take_up(shared: &Arc<Shared>, address: &Address) {
-    let Ok(mut handle) = shared.adopt(address) else { return };
+    let Address { session, branch } = address;
+    let mut handle = match shared.adopt(address) {
+        Ok(handle) => handle,
+        Err(error) => {
+            tracing::debug!(%session, %branch, code = error.code(), "session not woken");
+            return;
+        }
+    };
+    tracing::debug!(%session, %branch, "session woken");
     loop {
         let is_working =
             matches!(*handle.standing.borrow_and_update(), Standing::Working | Standing::WaitingForStorage);

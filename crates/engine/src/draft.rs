@@ -59,6 +59,11 @@ impl Draft {
         self.events.iter().filter(|drafted| drafted.nature == Nature::Fact).map(|drafted| &drafted.body)
     }
 
+    /// The events, in order.
+    pub(crate) fn events(&self) -> impl Iterator<Item = (&Body, &About)> {
+        self.events.iter().map(|drafted| (&drafted.body, &drafted.about))
+    }
+
     /// How many events there are up to the nth fact, from 1.
     pub(crate) fn up_to_fact(&self, nth: usize) -> Option<usize> {
         let mut facts = self.events.iter().enumerate().filter(|(_, drafted)| drafted.nature == Nature::Fact);

@@ -85,6 +85,7 @@ mod holds;
 mod hooks;
 mod input;
 mod live;
+mod log;
 mod lost;
 mod memory;
 mod purses;

@@ -10,7 +10,7 @@ use std::ops::Deref;
 use bytes::Bytes;
 use weir_journal::{FoldVersion, Journal, PAGE_MAX, ReadError, SNAPSHOT_MAX, Snapshot};
 use weir_kernel::{FOLD_VERSION, FoldError, Session};
-use weir_types::{BranchId, Event, Seq};
+use weir_types::{BranchId, Event, Explain, Seq};
 
 pub use self::seal::SnapshotSeal;
 use self::seal::Unsealed;
@@ -115,7 +115,14 @@ pub(crate) async fn newest<F: Fold>(
 /// Stores the fold of everything up to the head, unless the branch has grown since. It is a cache: failing to is no failure.
 pub(crate) async fn remember<F: Fold>(journal: SealedJournal<'_>, branch: &BranchId, fold: &F) {
     let Some(state) = fold.encode() else { return };
-    let Ok(Some(head)) = journal.head(branch).await else { return };
+    let head = match journal.head(branch).await {
+        Ok(Some(head)) => head,
+        Ok(None) => return,
+        Err(error) => {
+            tracing::debug!(%branch, %error, "no snapshot is stored: the head cannot be read");
+            return;
+        }
+    };
     if head.seq != fold.seq() {
         return;
     }
@@ -127,8 +134,10 @@ pub(crate) async fn remember<F: Fold>(journal: SealedJournal<'_>, branch: &Branc
         state: Bytes::from(state),
     };
     let sealed = journal.seal.sealed(snapshot);
-    if sealed.state.len() <= SNAPSHOT_MAX {
-        let _ = journal.put_snapshot(sealed).await;
+    if sealed.state.len() <= SNAPSHOT_MAX
+        && let Err(error) = journal.put_snapshot(sealed).await
+    {
+        tracing::debug!(%branch, code = error.code(), "a snapshot cannot be stored");
     }
 }
 

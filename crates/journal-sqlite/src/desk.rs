@@ -122,6 +122,7 @@ impl Desk {
                 requests.into_iter().filter_map(|request| self.duplicate(request)).collect()
             }
             Err(error) => {
+                tracing::debug!(target: "weir", requests = requests.len(), %error, "a commit failed");
                 let explain = || self.location.explain(repeat(&error));
                 requests.into_iter().filter_map(|request| Outcome::failed(request, explain)).collect()
             }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
+use weir_types::Explain;
 
 use crate::answer::Answered;
 use crate::call::{Call, deliver};
@@ -212,6 +213,8 @@ async fn serve(
     target: Target,
     attempt: watch::Sender<Option<Attempt>>,
 ) {
+    let (server, began) = (target.server.shown(), tokio::time::Instant::now());
+    let took_ms = || u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     let opening = async {
         let place = shared.place().await?;
         let way = Way {
@@ -222,7 +225,7 @@ async fn serve(
             launcher: &target.launcher,
             extent: Extent::Running,
         };
-        Ok((place, open(&way, START_TIMEOUT).await?))
+        Ok::<_, Error>((place, open(&way, START_TIMEOUT).await?))
     };
     let opened = tokio::select! {
         () = shared.closing.cancelled() => return slot.not_connected(None),
@@ -231,13 +234,18 @@ async fn serve(
     let (_place, open) = match opened {
         Ok(opened) => opened,
         Err(error) => {
+            // Its text can hold what the server wrote; its code cannot.
+            tracing::debug!(server, code = error.code(), took_ms = took_ms(), "MCP server not started");
             slot.not_connected(Some(&error).filter(|error| !matches!(error, Error::TooMany { .. })));
             attempt.send_replace(Some(Err(Arc::new(error))));
             return;
         }
     };
     let connection = Arc::new(Connection::new(&open, shared.tasks.clone()));
-    slot.connected(&connection);
+    match slot.connected(&connection) {
+        1 => tracing::debug!(server, took_ms = took_ms(), "MCP server started"),
+        connection => tracing::debug!(server, connection, took_ms = took_ms(), "MCP server started again"),
+    }
     attempt.send_replace(Some(Ok(Arc::clone(&connection))));
     drop(attempt);
     let enough = async {
@@ -247,6 +255,7 @@ async fn serve(
         }
     };
     let (why, _) = open.until(enough).await;
+    tracing::debug!(server, code = why.as_ref().map(Explain::code), "MCP server ended");
     let why = why.map(Arc::new);
     slot.retire(&connection, why.as_deref());
     connection.ended(why);

@@ -18,6 +18,22 @@ pub enum Server {
     },
 }
 
+impl Server {
+    /// The name of the program, or the host of the URL. Arguments, paths and queries can hold secrets and are left out.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Self::Stdio { argv } => {
+                let program = argv.first().map_or("", String::as_str);
+                program.rsplit('/').next().unwrap_or_default().to_owned()
+            }
+            Self::Http { url } => {
+                let url = reqwest::Url::parse(url).ok();
+                url.as_ref().and_then(reqwest::Url::host_str).unwrap_or_default().to_owned()
+            }
+        }
+    }
+}
+
 /// Whether a URL may be spoken to: nothing travels in the clear except on this machine.
 pub(crate) fn is_private(url: &str) -> bool {
     let Ok(url) = reqwest::Url::parse(url) else { return false };
@@ -31,6 +47,14 @@ pub(crate) fn is_private(url: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_is_shown_without_what_may_be_secret() {
+        let argv = ["./tools/notes", "--token", "hunter2"].map(str::to_owned).to_vec();
+        assert_eq!(Server::Stdio { argv }.shown(), "notes");
+        let url = "https://me:hunter2@example.com/hunter2?key=hunter2".to_owned();
+        assert_eq!(Server::Http { url }.shown(), "example.com");
+    }
 
     #[test]
     fn only_this_machine_is_spoken_to_in_the_clear() {

@@ -30,6 +30,8 @@ pub(crate) struct Slot {
 struct State {
     phase: Phase,
     used: Instant,
+    /// Connections so far.
+    connections: u64,
     /// Failures since the last answer.
     failures: u32,
     not_before: Option<Instant>,
@@ -74,6 +76,7 @@ impl Slot {
         let state = State {
             phase: Phase::Empty,
             used: Instant::now(),
+            connections: 0,
             failures: 0,
             not_before: None,
             why: String::new(),
@@ -104,9 +107,12 @@ impl Slot {
         Ok(Found::Empty(sender, receiver))
     }
 
-    /// The attempt succeeded.
-    pub(crate) fn connected(&self, connection: &Arc<Connection>) {
-        self.state().phase = Phase::Live(Arc::clone(connection));
+    /// The attempt succeeded. Returns how many have so far.
+    pub(crate) fn connected(&self, connection: &Arc<Connection>) -> u64 {
+        let mut state = self.state();
+        state.phase = Phase::Live(Arc::clone(connection));
+        state.connections += 1;
+        state.connections
     }
 
     /// The attempt came to nothing; `why` if that says something about the server.

@@ -22,6 +22,7 @@ use crate::agents::ProjectAgents;
 use crate::commands::{Context, fs};
 use crate::host::Host;
 use crate::input::Input;
+use crate::logs;
 use crate::output::Out;
 use crate::piped::{self, Piped, Waits};
 use crate::planned;
@@ -161,6 +162,7 @@ struct Chat<'a> {
 
 /// Runs a chat.
 pub(crate) async fn run(args: &Args, context: &mut Context) -> Outcome {
+    logs::begin_if_asked(&context.out)?;
     // What is wrong with the agent's files is shown with their lines, before anything is made.
     let built = match args.project.build().await {
         Err(Failure::Problems(problems)) if problems.are_of_others_than(&args.agent) => {

@@ -179,7 +179,7 @@ fn variables() -> Vec<Variable> {
     let secret =
         |name: &'static str, purpose: String| Variable { name, set: is_set(name), value: None, purpose };
     let mut variables = vec![
-        open(logs::VARIABLE, "how much a server logs"),
+        open(logs::VARIABLE, "how much is logged"),
         open("NO_COLOR", "no colour"),
         secret(SECRET, "the secret that signs JWTs".to_owned()),
         secret(BRIDGE_SECRET, "the secret that tokens of the bridge are derived from".to_owned()),

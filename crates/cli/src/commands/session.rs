@@ -11,6 +11,7 @@ use crate::agents::ProjectAgents;
 use crate::commands::Context;
 use crate::history::{self, Detail};
 use crate::host::Host;
+use crate::logs;
 use crate::project::ProjectArgs;
 use crate::report::Outcome;
 use crate::which::SessionArg;
@@ -64,6 +65,7 @@ pub(crate) struct HistoryArgs {
 
 /// Runs one of them.
 pub(crate) async fn run(command: &Command, context: &mut Context) -> Outcome {
+    logs::begin_if_asked(&context.out)?;
     match command {
         Command::List(args) => list::run(args, context).await,
         Command::Show(args) => show::run(args, context).await,

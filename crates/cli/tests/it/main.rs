@@ -36,6 +36,7 @@ mod hostile;
 mod interrupted;
 mod killed;
 mod large;
+mod logged;
 mod lying;
 mod misused;
 mod naming;

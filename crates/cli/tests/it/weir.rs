@@ -67,7 +67,9 @@ impl Weir {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
         command.current_dir(self.path()).stdin(Stdio::null());
-        for variable in ["WEIR_DATA_DIR", "WEIR_PROJECT", "NO_COLOR", "CLICOLOR_FORCE", "COLUMNS"] {
+        for variable in
+            ["WEIR_DATA_DIR", "WEIR_PROJECT", "NO_COLOR", "CLICOLOR_FORCE", "COLUMNS", "LOG_LEVEL"]
+        {
             command.env_remove(variable);
         }
         command.env("TZ", "UTC");

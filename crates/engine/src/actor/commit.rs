@@ -10,7 +10,10 @@ use weir_kernel::{CallState, Lifecycle, Session};
 use weir_types::{CallId, Effect, Explain, Fault, OwnerId, Seq, Timestamp};
 
 use super::{Actor, Hold, Owed, Release, Standing};
+use crate::address::Address;
+use crate::draft::Draft;
 use crate::error::EngineError;
+use crate::log;
 use crate::owners::Standing as Life;
 use crate::store;
 use crate::unstored::{Later, Unstored, UnstoredCall};
@@ -37,6 +40,7 @@ impl Actor {
         let _turn = if changes_hands { Some(held.turn().await) } else { None };
         let began = Instant::now();
         let mut pause = Duration::from_millis(50);
+        let mut attempt = 0_u32;
         loop {
             let is_last = self.shared.cutting.is_cancelled();
             let parts = self.parts(release);
@@ -56,23 +60,38 @@ impl Actor {
                     return Ok(Committed::Yes);
                 }
                 Err(AppendError::Conflict { .. }) => {
+                    self.log_rebase("the branch has grown");
                     self.reload().await?;
                     return Ok(Committed::Rebased);
                 }
                 Err(AppendError::Fenced { owner, .. }) => {
+                    self.log_rebase("another process owns the session");
                     self.take_over(owner).await?;
                     return Ok(Committed::Rebased);
                 }
                 Err(AppendError::NoBlob { hash }) if self.shared.forget_blob(hash) => {
                     // It was put long ago, never referred to, and collected: who decides again puts it again.
+                    self.log_rebase("a blob is gone");
                     self.reload().await?;
                     return Ok(Committed::Rebased);
                 }
                 Err(error) if is_last || !self.can_wait(&error, began) => return Err(error.into()),
                 Err(error) => {
+                    attempt = attempt.saturating_add(1);
                     self.standing.send_replace(Standing::WaitingForStorage);
+                    tracing::debug!(
+                        session = %self.address.session,
+                        branch = %self.address.branch,
+                        attempt,
+                        code = error.code(),
+                        delay_ms = pause.as_millis(),
+                        "events cannot be stored; it is tried again"
+                    );
+                    let code = error.code();
                     let unstored = self.with_what_is_known(error.into());
-                    self.shared.storage.send_replace(Some(unstored));
+                    if self.shared.storage.send_replace(Some(unstored)).is_none() {
+                        tracing::warn!(code, "storage trouble begins: events are kept in memory");
+                    }
                     tokio::select! {
                         () = tokio::time::sleep(pause) => pause = (pause * 2).min(PAUSE_MAX),
                         () = self.shared.cutting.cancelled() => {}
@@ -80,6 +99,16 @@ impl Actor {
                 }
             }
         }
+    }
+
+    fn log_rebase(&self, why: &'static str) {
+        tracing::debug!(
+            session = %self.address.session,
+            branch = %self.address.branch,
+            seq = self.durable.0,
+            why,
+            "append refused; the session is read again"
+        );
     }
 
     fn can_wait(&self, error: &AppendError, began: Instant) -> bool {
@@ -150,6 +179,7 @@ impl Actor {
     async fn committed(&mut self, release: Release) {
         let (before, drafted) = (self.durable, std::mem::take(&mut self.draft));
         self.folded_to(self.session.seq);
+        self.log_stored(&drafted, before, release);
         self.hold = match (self.hold, release) {
             (Hold::None, _) | (Hold::Held, Release::Yes) => Hold::None,
             (Hold::Claiming, _) | (Hold::Held, Release::No) => Hold::Held,
@@ -161,7 +191,9 @@ impl Actor {
             self.share = None;
         }
         self.resuming = None;
-        self.shared.storage.send_if_modified(|trouble| trouble.take().is_some());
+        if self.shared.storage.send_if_modified(|trouble| trouble.take().is_some()) {
+            tracing::info!("storage trouble is over: events are stored again");
+        }
         self.is_working();
         for Owed { reply, fact } in self.replies.drain(..) {
             // What it has led to may have been written down with it, and what others said.
@@ -171,6 +203,18 @@ impl Actor {
         }
         if self.durable.0 - self.snapshot.0 >= self.shared.setup.options.snapshot_every {
             self.take_snapshot().await;
+        }
+    }
+
+    fn log_stored(&self, stored: &Draft, before: Seq, release: Release) {
+        let Address { session, branch } = &self.address;
+        tracing::trace!(%session, %branch, seq = self.durable.0, events = self.durable.0 - before.0, "append");
+        if let (Hold::Claiming, Some(from)) = (self.hold, self.replacing) {
+            tracing::debug!(%session, %branch, %from, "session taken over from a dead process");
+        }
+        log::stored(&self.address, &self.session, stored.events());
+        if (self.hold, release) == (Hold::Held, Release::Yes) {
+            tracing::debug!(%session, %branch, seq = self.durable.0, "session released");
         }
     }
 
@@ -199,7 +243,10 @@ impl Actor {
             }
             Ok(Life::Alive { pid }) => Err(owned(pid)),
             // Who cannot be shown to be dead is alive.
-            Err(_) => Err(owned(None)),
+            Err(error) => {
+                tracing::debug!(%owner, %error, "it is not known whether a process lives");
+                Err(owned(None))
+            }
         }
     }
 }

@@ -125,7 +125,7 @@ impl Agents for Neighbourhood {
 pub(crate) struct Process {
     pub(crate) engine: Engine,
     pub(crate) fuse: Arc<Fuse>,
-    me: OwnerId,
+    pub(crate) me: OwnerId,
     world: World,
 }
 

@@ -17,6 +17,7 @@ mod forged_snapshots;
 mod hooks;
 mod hostile_import;
 mod kit;
+mod logged;
 mod redeciding;
 mod remembering;
 mod restarts;

@@ -23,6 +23,7 @@ use crate::agents::ProjectAgents;
 use crate::commands::Context;
 use crate::host::Host;
 use crate::input::Input;
+use crate::logs;
 use crate::output::Out;
 use crate::project::{self, ProjectArgs};
 use crate::report::Outcome;
@@ -154,6 +155,7 @@ struct Became {
 
 /// Calls a tool and prints its result.
 pub(crate) async fn run(args: &CallArgs, context: &mut Context) -> Outcome {
+    logs::begin_if_asked(&context.out)?;
     let input = arguments(args, &context.out).await?;
     // What is wrong with the agent's files is shown with their lines, before anything is made.
     let built = args.project.build().await?;
