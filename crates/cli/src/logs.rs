@@ -1,5 +1,5 @@
-//! The log of a command that runs an engine: one line per record on standard error, for people, or for programs with
-//! `--json`. A server logs unless it is told not to; the other commands log only what `LOG_LEVEL` asks for.
+//! The log of a command that runs an engine: one line per record on standard error, for people, or for
+//! programs with `--json`. A server logs unless it is told not to; the other commands log only what `LOG_LEVEL` asks for.
 
 use std::borrow::Cow;
 
@@ -61,7 +61,8 @@ pub(crate) fn begin_if_asked(out: &Out) -> Result<(), LevelError> {
 fn begin_at(usual: LevelFilter, out: &Out) -> Result<(), LevelError> {
     let word = std::env::var_os(VARIABLE).map(|word| word.to_string_lossy().into_owned());
     let level = level(word.as_deref(), usual)?;
-    // What others tell is of use only when something is looked for; their traces hold what is sent word for word.
+    // What others tell is of use only when something is looked for; their traces hold what is sent word for
+    // word.
     let others = if level >= LevelFilter::DEBUG { LevelFilter::DEBUG } else { level.min(LevelFilter::WARN) };
     // It would tell every message word for word, which is for the journal to keep and not for a log.
     let wanted = Targets::new().with_default(others).with_target("weir", level);

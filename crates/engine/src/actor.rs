@@ -254,7 +254,7 @@ impl Actor {
             let code = error.code();
             match (error, error.fault()) {
                 (EngineError::Stopping, _) => {
-                    tracing::debug!(%session, %branch, "session left: the engine stops")
+                    tracing::debug!(%session, %branch, "session left: the engine stops");
                 }
                 (_, Fault::Storage | Fault::Damaged | Fault::Bug) => {
                     tracing::warn!(%session, %branch, code, "session left with an error");

@@ -1,7 +1,8 @@
-//! Log records of what sessions do: ids, names, counts, durations and classes. Messages, arguments and results are never
-//! in a record.
+//! Log records of what sessions do: ids, names, counts, durations and classes. Messages, arguments and
+//! results are never in a record.
 //!
-//! A record is made from an event once that event is stored, so the log tells nothing that the journal does not hold.
+//! A record is made from an event once that event is stored, so the log tells nothing that the journal does
+//! not hold.
 
 use tracing::{Level, debug, enabled};
 use weir_events::{About, Body};

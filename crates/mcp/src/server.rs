@@ -19,7 +19,8 @@ pub enum Server {
 }
 
 impl Server {
-    /// The name of the program, or the host of the URL. Arguments, paths and queries can hold secrets and are left out.
+    /// The name of the program, or the host of the URL. Arguments, paths and queries can hold secrets and are
+    /// left out.
     pub(crate) fn shown(&self) -> String {
         match self {
             Self::Stdio { argv } => {

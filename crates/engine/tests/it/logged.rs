@@ -1,5 +1,5 @@
-//! What an operator sees in the log: begin and end of runs and calls, retries, take-overs, and never a message or an
-//! argument.
+//! What an operator sees in the log: begin and end of runs and calls, retries, take-overs, and never a
+//! message or an argument.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
