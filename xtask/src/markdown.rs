@@ -10,7 +10,7 @@ use crate::Outcome;
 const WIDTH: usize = 100;
 
 /// Pages that a program writes, at least in part.
-const GENERATED: [&str; 2] = ["docs/commands.md", "docs/specs.md"];
+const GENERATED: [&str; 3] = ["docs/api.md", "docs/commands.md", "docs/specs.md"];
 
 /// Where Markdown is data of tests and templates.
 const DATA: &str = "crates/";

@@ -15,6 +15,11 @@ use crate::outside::Desk;
 /// Columns that no event determines.
 const NOT_DERIVED: &[(&str, &str)] = &[("streams", "owner")];
 
+/// Columns by which a stream or branch is found; removed rows have no column. Who forges them hides the events that it leads to, which
+/// `verify` finds and no read can see.
+const LEADS_TO_EVENTS: &[(&str, &[&str])] =
+    &[("streams", &["", "no", "name"]), ("branches", &["", "stream", "name"])];
+
 /// Rows of one table that are forged, at most.
 const ROWS_MAX: i64 = 40;
 
@@ -147,6 +152,12 @@ fn is_derived(forgery: &Forgery) -> bool {
     !NOT_DERIVED.contains(&(&forgery.table, &forgery.column))
 }
 
+/// Whether it hides the events of a stream or branch.
+fn hides_events(forgery: &Forgery) -> bool {
+    let of_table = LEADS_TO_EVENTS.iter().find(|(table, _)| *table == forgery.table);
+    of_table.is_some_and(|(_, columns)| columns.contains(&&*forgery.column))
+}
+
 #[test]
 fn rows_that_are_forged_are_found_and_open_nothing() {
     let (desk, waiting, revoked) = specimen();
@@ -179,6 +190,9 @@ fn rows_that_are_forged_are_found_and_open_nothing() {
         let mut bad = |what: &str| wrong.push(format!("{}: {what}", forgery.what));
         if is_derived(forgery) && here(&["verify"]).code == 0 {
             bad("`verify` did not find it");
+        }
+        if hides_events(forgery) {
+            continue;
         }
         let tokens = here(&["token", "list", "--json"]);
         let counts = tokens.stdout.lines().any(|line| {

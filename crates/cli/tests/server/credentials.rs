@@ -192,9 +192,10 @@ async fn where_nobody_proves_anything_nothing_passed_on_is_taken() {
 #[tokio::test]
 async fn where_keys_are_is_told_without_what_may_be_secret() {
     let project = Project::new();
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = nobody.local_addr().unwrap();
-    drop(nobody);
+    // It has the port and does not listen, so that no other test gets it.
+    let deaf = tokio::net::TcpSocket::new_v4().unwrap();
+    deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = deaf.local_addr().unwrap();
     let serve = |url: &str| project.serve().arg("--auth-jwks").arg(url).arg("--auth-audience").arg("weir");
     let server = serve(&format!("http://{address}/jwks?key=hunter2#hunter2")).start().await;
     let line = server.logged("the keys that tokens are signed with cannot be had yet").await;

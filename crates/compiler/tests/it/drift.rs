@@ -169,7 +169,10 @@ async fn half_a_lock_is_told_once_and_can_be_made_anew() {
 
 #[tokio::test]
 async fn a_server_that_cannot_be_reached_is_an_error_unless_nobody_asks_it() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // It has the port and does not listen, so that no other test gets it.
+    let deaf = tokio::net::TcpSocket::new_v4().unwrap();
+    deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = deaf.local_addr().unwrap().port();
     let entry = format!("tools: [{{ server: \"mcp://127.0.0.1:{port}/mcp\", access: read }}]\n");
     let project = Project::new(&[(HELPER.0, &format!("{}{entry}", HELPER.1))]);
     let unreachable = project.build(Mode::Online).await;

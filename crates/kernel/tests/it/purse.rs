@@ -146,8 +146,13 @@ fn a_purse_is_what_a_naive_model_says() {
     let outcome = runner(400).run(&vec(happens(None), 0..60), |story| {
         let (mut purse, mut naive) = (Purse::default(), Naive::default());
         for (seq, happens) in (1u64..).zip(&story) {
-            // Beyond what can be counted they differ, and nobody cares.
-            if (0..4).any(|unit| naive.settled(unit) + naive.held(unit) > u128::from(u64::MAX / 4)) {
+            // Beyond what can be counted they may differ.
+            let asked = |unit: usize| match happens {
+                Happens::Reserved { need, .. } => need.get(unit).copied().unwrap_or_default(),
+                Happens::Settled { .. } | Happens::Released { .. } | Happens::Raised { .. } => 0,
+            };
+            let counted = |unit| naive.settled(unit) + naive.held(unit) + u128::from(asked(unit));
+            if (0..4).any(|unit| counted(unit) > u128::from(u64::MAX)) {
                 break;
             }
             purse.apply_body(Seq(seq), Some(&body(happens)));

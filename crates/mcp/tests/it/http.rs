@@ -151,9 +151,10 @@ async fn a_flood_is_cut_off_in_either_form() {
 
 #[tokio::test]
 async fn nobody_there_is_unreachable() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = format!("http://{}/mcp", listener.local_addr().unwrap());
-    drop(listener);
+    // It has the port and does not listen, so that no other test gets it.
+    let deaf = tokio::net::TcpSocket::new_v4().unwrap();
+    deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = format!("http://{}/mcp", deaf.local_addr().unwrap());
     let directory = tempfile::tempdir().unwrap();
     let shown = shown(list(&address, &options(directory.path(), PLENTY)).await);
     assert!(shown.starts_with("mcp::unreachable: the server cannot be reached: "), "{shown}");

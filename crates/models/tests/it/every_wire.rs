@@ -359,10 +359,10 @@ async fn an_endpoint_that_cannot_be_used_is_refused() {
 
 #[tokio::test]
 async fn nobody_at_home_is_a_matter_of_transport() {
-    let gone = Stub::start([]).await;
-    let address = gone.address;
-    drop(gone);
-    tokio::task::yield_now().await;
+    // It has the port and does not listen, so that no other test gets it.
+    let gone = tokio::net::TcpSocket::new_v4().unwrap();
+    gone.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = gone.local_addr().unwrap();
     for case in cases() {
         let endpoint = Endpoint {
             base_url: format!("http://{address}/{PLANTED}"),
