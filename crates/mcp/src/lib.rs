@@ -13,6 +13,7 @@
 //!     directory: ".".into(),
 //!     environment: Default::default(),
 //!     headers: Default::default(),
+//!     launcher: vec![],
 //!     timeout: std::time::Duration::from_secs(10),
 //! };
 //! assert!(matches!(list_tools(&server, &options).await, Err(Error::NotStarted { .. })));
