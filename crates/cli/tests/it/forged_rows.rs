@@ -191,9 +191,6 @@ fn rows_that_are_forged_are_found_and_open_nothing() {
         if is_derived(forgery) && here(&["verify"]).code == 0 {
             bad("`verify` did not find it");
         }
-        if hides_events(forgery) {
-            continue;
-        }
         let tokens = here(&["token", "list", "--json"]);
         let counts = tokens.stdout.lines().any(|line| {
             let token: Value = serde_json::from_str(line).unwrap();
@@ -204,6 +201,7 @@ fn rows_that_are_forged_are_found_and_open_nothing() {
         }
         let budgets = here(&["budget", "show", "--json"]);
         if budgets.code == 0
+            && !hides_events(forgery)
             && purses(&budgets.stdout)
                 .iter()
                 .any(|(name, left)| truth.iter().any(|(known, before)| known == name && left > before))
